@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every third-party package, found once. Versions are those of Debian 12 unless locks/ says otherwise.
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(fmt CONFIG REQUIRED)
+find_package(spdlog CONFIG REQUIRED)
+find_package(RocksDB CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LIBBPF REQUIRED IMPORTED_TARGET libbpf)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+find_program(STEPSCOPE_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+find_program(STEPSCOPE_BPFTOOL bpftool PATHS /usr/sbin REQUIRED)
+find_program(STEPSCOPE_CLANG NAMES clang-19 REQUIRED)

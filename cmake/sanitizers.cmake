@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Named sanitizer builds: -DSTEPSCOPE_SANITIZE=address (with UB) or thread. The agent library and the eBPF objects never
+# carry a sanitizer; their logic is tested through unit-test builds of the same sources.
+set(STEPSCOPE_SANITIZE "" CACHE STRING "address | thread | empty")
+if(STEPSCOPE_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(STEPSCOPE_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(STEPSCOPE_SANITIZE)
+  message(FATAL_ERROR "STEPSCOPE_SANITIZE=${STEPSCOPE_SANITIZE} is unknown; use address or thread")
+endif()
