@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// TableReader: rows of a run as one view over memory (open blocks) and store (sealed blocks). Used by queries, the uploader
+// and the summary. Memory is read first, then the store; a block seen in memory is skipped in the store, so a row appears once.
+//
+// Thread rule: any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "storage/store.h"
+#include "trace/batch.h"
+
+namespace stepscope {
+
+struct EntityInfo {
+  EntityKey key;
+  std::string name;
+  int32_t rank = -1;  ///< of a process; a thread takes its process's
+  int32_t inner_id = 0;
+};
+
+/// An open block: rows in memory that the store may get under the same key.
+struct LiveBlock {
+  BlockKey key;
+  std::shared_ptr<const Batch> rows;  ///< interned
+};
+
+/// Memory side of the reader, implemented by the pipeline.
+class LiveRows {
+ public:
+  virtual ~LiveRows() = default;
+  virtual std::vector<LiveBlock> LiveBlocks(RunId run, TableId table) const = 0;
+};
+
+class TableReader {
+ public:
+  TableReader(const Store* store, const LiveRows* live) : store_(store), live_(live) {}
+
+  /// Interned batches that may hold rows overlapping [begin, end); rows outside that range can be among them. Lanes are not
+  /// ordered among each other and batches not by time. `visit` returns false to stop.
+  absl::Status ForEachBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
+                            const std::function<bool(const Batch&)>& visit) const;
+
+  /// Only what the store holds, with its keys: what an upload part is made of.
+  absl::Status ForEachStoredBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
+                                  const std::function<bool(const BlockKey&, const Batch&)>& visit) const;
+
+ private:
+  const Store* store_;
+  const LiveRows* live_;
+};
+
+/// Names and entities of a run, for readers. Implemented by the pipeline (memory) with the store behind it.
+class RunDictionary {
+ public:
+  virtual ~RunDictionary() = default;
+  virtual std::string Name(RunId run, NameId id) const = 0;  ///< "" for 0, "(unknown name N)" if missing
+  virtual EntityInfo Entity(RunId run, EntityId id) const = 0;
+  virtual std::vector<std::pair<EntityId, EntityInfo>> Entities(RunId run) const = 0;
+  virtual std::vector<std::pair<NameId, std::string>> Names(RunId run) const = 0;
+};
+
+}  // namespace stepscope
