@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause OR GPL-2.0-only
+ * Scheduling records of the processes of tracked jobs: one stepscope_slice per turn, written at switch-out, and the task
+ * events that say which thread and process it belongs to (contract/sched_record.h). Typed tracepoints only.
+ *
+ * Who is recorded is one byte per process, class_of[tgid], set by user space for the processes it finds and inherited here by
+ * every process a recorded one creates. A switch between processes that are not recorded costs two loads.
+ *
+ * Nothing is lost in silence: a record that finds no room is counted in `books`, per CPU and class, and a thread's next
+ * record waits until its announcement got through. The state machine is slice_logic.h. */
+#include "bpf/kernel_types.h"
+#include "bpf/slice_logic.h"
+
+/* Below the types, as they use them. */
+#include <bpf/bpf_helpers.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#define MAX_RINGS 64
+#define CLONE_THREAD 0x00010000
+#define SYSCALL_NR_MASK 0x3fffffff /* drops the x32 bit */
+#define WORST_RECORD_BYTES 128     /* ring bytes one program run may add */
+
+/* Numbers of the kernel's softirq vectors: ABI of the tracepoint, unchanged since 2.6. */
+enum softirq_vector { VECTOR_TIMER = 1, VECTOR_BLOCK = 4, VECTOR_IRQ_POLL = 5, VECTOR_HRTIMER = 8 };
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before load. */
+const volatile __u32 cpus_per_ring = 16;
+const volatile __u32 wake_bytes = 0; /* a ring wakes its reader each time it fills by so much (power of two); 0 = never */
+
+/* Bumped at each attachment: thread state of an earlier one is stale. */
+__u32 attachment SEC(".data") = 0;
+
+/* mmap-ed: plain byte stores from both sides. The only variable of .bss. */
+__u8 class_of[STEPSCOPE_MAX_TGID];
+
+struct ring_map {
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 4096);
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+  __uint(max_entries, MAX_RINGS);
+  __type(key, __u32);
+  __array(values, struct ring_map);
+} rings SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+  __uint(map_flags, BPF_F_NO_PREALLOC);
+  __type(key, int);
+  __type(value, struct stepscope_thread_state);
+} threads SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, STEPSCOPE_CLASS_COUNT);
+  __type(key, __u32);
+  __type(value, struct stepscope_sched_books);
+} books SEC(".maps");
+
+/* What a CPU is doing besides its current task. Set and cleared, not counted: one missed event heals at the next. */
+struct interrupt_context {
+  __u8 in_timer;
+  __u8 in_irq;
+  __u8 softirq; /* vector + 1, 0 = none */
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct interrupt_context);
+} interrupts SEC(".maps");
+
+static __always_inline __u32 class_of_task(const struct task_struct* task) {
+  __u32 tgid = task->tgid;
+  return class_of[tgid & (STEPSCOPE_MAX_TGID - 1)];
+}
+
+static __always_inline bool is_recorded(__u32 klass) { return klass >= STEPSCOPE_CLASS_FIRST_JOB; }
+
+static __always_inline struct stepscope_sched_books* books_of(__u32 klass) { return bpf_map_lookup_elem(&books, &klass); }
+
+static __always_inline void* ring_of_cpu(__u32 cpu) {
+  __u32 index = cpu / cpus_per_ring;
+  return bpf_map_lookup_elem(&rings, &index);
+}
+
+static __always_inline void submit(void* ring, void* record) {
+  __u64 flags = BPF_RB_NO_WAKEUP;
+  __u64 pending = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+  if (wake_bytes && pending >= wake_bytes && (pending & (wake_bytes - 1)) < WORST_RECORD_BYTES) flags = BPF_RB_FORCE_WAKEUP;
+  bpf_ringbuf_submit(record, flags);
+}
+
+/* State of a thread for this attachment and class; null if the kernel had no memory for it. */
+static __always_inline struct stepscope_thread_state* state_of(struct task_struct* task, __u32 klass) {
+  struct stepscope_thread_state* state =
+      bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+  __u32 owner = (attachment << 8) | klass;
+  if (state && state->owner != owner) {
+    __builtin_memset(state, 0, sizeof(*state));
+    state->owner = owner;
+  }
+  return state;
+}
+
+static __always_inline __u64 run_delay_of(struct task_struct* task) {
+  if (!bpf_core_field_exists(task->sched_info.run_delay)) return 0;
+  return task->sched_info.run_delay;
+}
+
+static __always_inline __u64 queue_clock_of(struct task_struct* task) {
+  if (!bpf_core_field_exists(task->se.cfs_rq)) return 0;
+  return task->se.cfs_rq->rq->clock;
+}
+
+static __always_inline bool is_throttled(struct task_struct* task) {
+  if (bpf_core_field_exists(task->throttled) && task->throttled) return true;
+  if (!bpf_core_field_exists(task->se.cfs_rq)) return false;
+  struct cfs_rq* queue = task->se.cfs_rq;
+  return bpf_core_field_exists(queue->throttle_count) && queue->throttle_count > 0;
+}
+
+static __always_inline void read_baselines(struct stepscope_task_counters* c, struct task_struct* task) {
+  c->exec_ns = task->se.sum_exec_runtime;
+  c->run_delay_ns = run_delay_of(task);
+  c->min_faults = task->min_flt;
+  c->maj_faults = task->maj_flt;
+  c->clock_ns = queue_clock_of(task);
+}
+
+static __always_inline void read_syscall(struct stepscope_task_counters* c, struct task_struct* task) {
+  struct pt_regs* regs = (struct pt_regs*)bpf_task_pt_regs(task);
+#if defined(__TARGET_ARCH_x86)
+  long nr = regs->orig_ax;
+  __u64 arg0 = regs->di;
+#elif defined(__TARGET_ARCH_arm64)
+  long nr = regs->syscallno;
+  __u64 arg0 = regs->orig_x0;
+#endif
+  c->syscall = nr < 0 ? -1 : (nr & SYSCALL_NR_MASK);
+  c->arg0 = nr < 0 ? 0 : arg0;
+}
+
+/* Ids as the thread itself sees them: its number in the innermost of its pid namespaces. */
+static __always_inline __u32 read_inner_id(struct task_struct* task, __u32* namespace_inode) {
+  struct pid* pid = task->thread_pid;
+  __u32 level = pid->level;
+  struct upid upid = {};
+  __u64 offset = bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
+  if (bpf_probe_read_kernel(&upid.nr, sizeof(upid.nr), (char*)pid + offset + bpf_core_field_offset(struct upid, nr))) return 0;
+  bpf_probe_read_kernel(&upid.ns, sizeof(upid.ns), (char*)pid + offset + bpf_core_field_offset(struct upid, ns));
+  if (namespace_inode) *namespace_inode = BPF_CORE_READ(upid.ns, ns.inum);
+  return upid.nr;
+}
+
+/* `now_ns` is the switch's own time where there is one, so that events and slices of a CPU sort as they were written.
+ * False when the ring had no room: counted, and the thread will be announced again. */
+static __always_inline bool write_event(struct task_struct* task, struct stepscope_thread_state* state, __u32 klass, __u32 type,
+                                        __u32 old_tid, __u32 parent_tgid, const char* new_comm, __u64 now_ns) {
+  __u32 cpu = bpf_get_smp_processor_id();
+  void* ring = ring_of_cpu(cpu);
+  struct stepscope_task_event* event = ring ? bpf_ringbuf_reserve(ring, sizeof(*event), 0) : 0;
+  if (!event) {
+    struct stepscope_sched_books* book = books_of(klass);
+    if (book) book->events_lost++;
+    state->announced_tid = 0;
+    return false;
+  }
+  event->type = type;
+  event->klass = klass;
+  event->cpu = cpu;
+  event->tid = task->pid;
+  event->time_ns = now_ns;
+  event->process_start_ns = task->group_leader->start_boottime;
+  event->tgid = task->tgid;
+  event->pid_ns = 0;
+  event->inner_tid = read_inner_id(task, &event->pid_ns);
+  event->inner_tgid = read_inner_id(task->group_leader, 0);
+  __builtin_memset(event->comm, 0, sizeof(event->comm));
+  bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), new_comm ? new_comm : task->comm);
+  event->old_tid = old_tid ? old_tid : event->tid;
+  event->parent_tgid = parent_tgid;
+  submit(ring, event);
+  state->announced_tid = task->pid;
+  return true;
+}
+
+static __always_inline void write_exit(struct task_struct* task, struct stepscope_thread_state* state, __u32 klass,
+                                       const struct stepscope_task_counters* c, struct stepscope_sched_books* book) {
+  book->closed_switches += c->switches - state->switches_before;
+  book->closed_threads++;
+  void* ring = ring_of_cpu(c->cpu);
+  struct stepscope_task_exit* record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : 0;
+  if (!record) {
+    book->events_lost++;
+    return;
+  }
+  record->type = STEPSCOPE_TASK_EXIT;
+  record->klass = klass;
+  record->cpu = c->cpu;
+  record->tid = c->tid;
+  record->time_ns = c->now_ns;
+  record->switches = c->switches;
+  record->exec_ns = c->exec_ns;
+  record->run_delay_ns = c->run_delay_ns;
+  record->min_faults = c->min_faults;
+  record->maj_faults = c->maj_faults;
+  record->tgid = task->tgid;
+  record->reserved = 0;
+  __builtin_memset(record->comm, 0, sizeof(record->comm));
+  bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
+  submit(ring, record);
+}
+
+static __always_inline void switch_out(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state, __u64 now_ns) {
+  struct stepscope_sched_books* book = books_of(klass);
+  if (!book) return;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!state) {
+    book->slices_lost++;
+    return;
+  }
+  struct stepscope_task_counters c = {};
+  read_baselines(&c, task);
+  read_syscall(&c, task);
+  c.now_ns = now_ns;
+  c.switches = task->nvcsw + task->nivcsw;
+  c.turn_exec_ns = c.exec_ns - task->se.prev_sum_exec_runtime;
+  c.tid = task->pid;
+  c.state = prev_state;
+  c.cpu = bpf_get_smp_processor_id();
+  c.is_preempted = preempt;
+  c.is_in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+  c.is_throttled = is_throttled(task);
+
+  void* ring = ring_of_cpu(c.cpu);
+  struct stepscope_slice* slice = 0;
+  bool is_announced = state->announced_tid == c.tid || write_event(task, state, klass, STEPSCOPE_TASK_NEW, 0, 0, 0, now_ns);
+  if (ring && is_announced) slice = bpf_ringbuf_reserve(ring, sizeof(*slice), 0);
+  if (slice) {
+    stepscope_on_switch_out(state, &c, slice);
+    submit(ring, slice);
+    book->slices++;
+  } else {
+    stepscope_on_switch_out(state, &c, 0);
+    book->slices_lost++;
+  }
+  if (state->end_state == STEPSCOPE_STATE_DEAD) write_exit(task, state, klass, &c, book);
+}
+
+static __always_inline void switch_in(struct task_struct* task, __u32 klass, __u64 now_ns) {
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!state) return;
+  struct stepscope_task_counters c = {};
+  read_baselines(&c, task);
+  c.now_ns = now_ns;
+  stepscope_on_switch_in(state, &c);
+}
+
+static __always_inline int on_switch(bool preempt, struct task_struct* prev, struct task_struct* next, __u32 prev_state) {
+  __u32 prev_class = class_of_task(prev);
+  __u32 next_class = class_of_task(next);
+  if (!is_recorded(prev_class) && !is_recorded(next_class)) return 0;
+  __u64 now_ns = bpf_ktime_get_ns();
+  if (is_recorded(prev_class)) switch_out(prev, prev_class, preempt, prev_state, now_ns);
+  if (is_recorded(next_class)) switch_in(next, next_class, now_ns);
+  return 0;
+}
+
+/* Kernels whose tracepoint carries the state prev was in when it decided to leave. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct* prev, struct task_struct* next, unsigned int prev_state) {
+  return on_switch(preempt, prev, next, prev_state);
+}
+
+/* Kernels before that: __state may already say WAKING (blocked) where it was more precise. The loader picks one of the two. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch_no_state, bool preempt, struct task_struct* prev, struct task_struct* next) {
+  return on_switch(preempt, prev, next, prev->__state);
+}
+
+static __always_inline __u32 waker_kind_now(void) {
+  __u32 zero = 0;
+  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
+  if (!context) return STEPSCOPE_WAKER_UNKNOWN;
+  if (context->in_timer) return STEPSCOPE_WAKER_TIMER;
+  if (context->in_irq) return STEPSCOPE_WAKER_IRQ;
+  if (!context->softirq) return STEPSCOPE_WAKER_TASK;
+  __u32 vector = context->softirq - 1;
+  if (vector == VECTOR_TIMER || vector == VECTOR_HRTIMER) return STEPSCOPE_WAKER_TIMER;
+  if (vector == VECTOR_BLOCK || vector == VECTOR_IRQ_POLL) return STEPSCOPE_WAKER_DISK;
+  return STEPSCOPE_WAKER_UNKNOWN;
+}
+
+/* sched_waking, not sched_wakeup: the latter may run on the sleeper's CPU, where the current task is not the waker. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct* task) {
+  __u32 klass = class_of_task(task);
+  if (!is_recorded(klass)) return 0;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!state) return 0;
+  __u32 kind = waker_kind_now();
+  __u32 waker = kind == STEPSCOPE_WAKER_TASK ? (__u32)bpf_get_current_pid_tgid() : 0;
+  stepscope_on_wake(state, bpf_ktime_get_ns(), waker, kind);
+  return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct* task) {
+  __u32 klass = class_of_task(task);
+  if (!is_recorded(klass)) return 0;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!state) return 0;
+  state->is_new = 1;
+  stepscope_on_wake(state, bpf_ktime_get_ns(), (__u32)bpf_get_current_pid_tgid(), STEPSCOPE_WAKER_TASK);
+  return 0;
+}
+
+SEC("tp_btf/task_newtask")
+int BPF_PROG(task_newtask, struct task_struct* task, unsigned long clone_flags) {
+  __u32 parent_tgid = bpf_get_current_pid_tgid() >> 32;
+  __u32 tgid = task->tgid;
+  __u32 klass = class_of[parent_tgid & (STEPSCOPE_MAX_TGID - 1)];
+  if (!is_recorded(klass)) klass = STEPSCOPE_CLASS_OUT;
+  /* Also clears what an earlier owner of a reused id left behind. */
+  if (!(clone_flags & CLONE_THREAD)) class_of[tgid & (STEPSCOPE_MAX_TGID - 1)] = klass;
+  if (!is_recorded(klass)) return 0;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (state) write_event(task, state, klass, STEPSCOPE_TASK_NEW, 0, parent_tgid, 0, bpf_ktime_get_ns());
+  return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(task_rename, struct task_struct* task, const char* comm) {
+  __u32 klass = class_of_task(task);
+  if (!is_recorded(klass)) return 0;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (state) write_event(task, state, klass, STEPSCOPE_TASK_RENAME, 0, 0, comm, bpf_ktime_get_ns());
+  return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct* task, int old_pid) {
+  __u32 klass = class_of_task(task);
+  if (!is_recorded(klass)) return 0;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (state) write_event(task, state, klass, STEPSCOPE_TASK_EXEC, old_pid, 0, 0, bpf_ktime_get_ns());
+  return 0;
+}
+
+static __always_inline int set_interrupt(__u32 offset, __u8 value) {
+  __u32 zero = 0;
+  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
+  if (context) ((__u8*)context)[offset] = value;
+  return 0;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer_entry) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 1); }
+SEC("tp_btf/hrtimer_expire_exit")
+int BPF_PROG(hrtimer_exit) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 0); }
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_entry) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 1); }
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_exit) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 0); }
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_begin, unsigned int vector) {
+  return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), vector + 1);
+}
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_end, unsigned int vector) {
+  return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), 0);
+}
