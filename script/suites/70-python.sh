@@ -1,0 +1,12 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: Apache-2.0
+SUITE="the Python package and the golden files"
+Available() { HasFiles 'tests/python/test_*.py' || HasFiles 'tests/golden/test_*.py'; }
+Run() {
+  local folder folders=()
+  for folder in tests/python tests/golden; do
+    if HasFiles "$folder/test_*.py"; then folders+=("$folder"); fi
+  done
+  script/build release
+  Pytest "${folders[@]}"
+}
