@@ -6,7 +6,7 @@
 namespace stepscope {
 namespace {
 
-enum Field : uint64_t { kKind = 1, kA = 2, kB = 3, kC = 4, kText = 5, kDisplay = 6, kInnerIds = 7 };
+enum Field : uint64_t { kKind = 1, kA = 2, kB = 3, kC = 4, kText = 5, kDisplay = 6, kInnerIds = 7, kRankPlusOne = 8 };
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 void PutNumber(std::string& out, Field field, uint64_t value) {
@@ -28,6 +28,7 @@ void SetNumber(Entity& entity, uint64_t field, uint64_t value) {
     case kA: entity.key.a = UnZigZag(value); break;
     case kB: entity.key.b = UnZigZag(value); break;
     case kC: entity.key.c = UnZigZag(value); break;
+    case kRankPlusOne: entity.attributes.rank = static_cast<int32_t>(value) - 1; break;
     case kInnerIds: entity.attributes.inner_ids.push_back(static_cast<int32_t>(value)); break;
     default: break;
   }
@@ -56,6 +57,7 @@ std::string EncodeEntity(const Entity& entity) {
   // A negative int32 is ten bytes in protobuf: sign-extended to 64 bits.
   for (int32_t id : entity.attributes.inner_ids) AppendVarint(ids, static_cast<uint64_t>(int64_t{id}));
   PutBytes(out, kInnerIds, ids);
+  PutNumber(out, kRankPlusOne, static_cast<uint64_t>(int64_t{entity.attributes.rank} + 1));
   return out;
 }
 

@@ -19,6 +19,11 @@ struct ClockAnchor {
   uint64_t width_ticks = 0;
   NodeTime node;
 };
+/// What is known of a clock's speed before anchors tell it. A TSC's comes from the daemon's own readings of it.
+struct ClockRate {
+  double ns_per_tick = 1.0;
+  double relative_error = 1.0;  ///< 0 = the clock is CLOCK_MONOTONIC itself: ticks + offset, whatever anchors say
+};
 struct PlacedTime {
   NodeTime time;
   int64_t error_ns = 0;  ///< half-width: the true node time lies in [time - error, time + error]
@@ -29,7 +34,7 @@ class ClockRegistry {
   ClockRegistry();
   ~ClockRegistry();
   /// Declares a clock. `offset_ns` is added to node times of anchors (a time namespace seen at hello).
-  void Register(ClockId clock, int64_t offset_ns);
+  void Register(ClockId clock, int64_t offset_ns, ClockRate rate = {});
   void AddAnchor(ClockId clock, const ClockAnchor& anchor);
   /// NOT_FOUND for an unknown clock, FAILED_PRECONDITION before its first anchor, OUT_OF_RANGE for readings more than an hour
   /// from every anchor.

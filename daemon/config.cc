@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/config.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <numeric>
+#include <string_view>
+#include <variant>
+
+#include "base/status.h"
+
+namespace stepscope {
+namespace {
+
+constexpr char kDefaultPath[] = "/etc/stepscope/stepscoped.toml";
+
+using Member = std::variant<std::string Config::*, int64_t Config::*, bool Config::*>;
+
+struct Key {
+  std::string_view section;
+  std::string_view key;
+  Member member;
+  std::string_view doc;
+};
+
+const Key kKeys[] = {
+    {"server", "grpc_address", &Config::server_grpc_address,
+     "host:port of gRPC (QueryService, ControlService, reflection, health). Loopback only; the next free port is taken if it is in use. Port 0 = any."},
+    {"server", "http_address", &Config::server_http_address, "host:port of /healthz and /metrics. Loopback only."},
+    {"server", "control_socket", &Config::server_control_socket, "Unix socket with the same services, mode 0600. Empty = none."},
+    {"agent", "socket", &Config::agent_socket, "Unix socket on which agents say hello, mode 0666: credentials decide."},
+    {"store", "path", &Config::store_path, "Directory of the RocksDB store and daemon.json."},
+    {"store", "min_free_bytes", &Config::store_min_free_bytes,
+     "Bytes that must stay free on the store's file system, else sources are told to stop. 0 = max(1 GB, 2 %)."},
+    {"sched", "enabled", &Config::sched_enabled, "Collect CPU scheduling through eBPF while a job runs."},
+    {"sched", "ring_bytes", &Config::sched_ring_bytes, "Bytes of the kernel ring buffer; a power of two, at least one page."},
+    {"sched", "poll_ms", &Config::sched_poll_ms, "Milliseconds between two drains of it while a job runs (10 to 50)."},
+    {"upload", "url", &Config::upload_url, "s3://bucket/prefix or file:///directory to upload Parquet to. Empty = no upload."},
+    {"upload", "endpoint", &Config::upload_endpoint, "S3 endpoint URL for stores other than AWS. Empty = AWS."},
+    {"upload", "region", &Config::upload_region, "S3 region. Empty = the AWS default chain decides."},
+    {"upload", "sse_c_key_file", &Config::upload_sse_c_key_file, "File with a 32 byte SSE-C key. Empty = the bucket's default encryption."},
+    {"upload", "part_bytes", &Config::upload_part_bytes, "Bytes of stored blocks after which a part is closed and uploaded."},
+    {"upload", "part_seconds", &Config::upload_part_seconds, "Seconds after its first row at which a part is closed and uploaded."},
+    {"upload", "jitter_ms", &Config::upload_jitter_ms, "Milliseconds within which a part starts at a random moment."},
+    {"log", "level", &Config::log_level, "debug, info, warn or error."},
+};
+
+std::string FullName(const Key& key) { return fmt::format("{}.{}", key.section, key.key); }
+
+const Key* FindKey(std::string_view name) {
+  const auto it = std::ranges::find_if(kKeys, [&](const Key& key) { return FullName(key) == name; });
+  return it == std::end(kKeys) ? nullptr : it;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+absl::Status UnknownKey(std::string_view name, std::string_view where) {
+  const Key* nearest = std::ranges::min_element(
+      kKeys, {}, [&](const Key& key) { return EditDistance(name, FullName(key)); });
+  return absl::InvalidArgumentError(
+      fmt::format("{}: unknown key \"{}\"; did you mean \"{}\"? `stepscoped --print-config` lists all keys", where, name,
+                  FullName(*nearest)));
+}
+
+absl::Status WrongValue(const Key& key, std::string_view text, std::string_view where, std::string_view wanted) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {} = \"{}\" is not {}; {}", where, FullName(key), text, wanted, key.doc));
+}
+
+absl::Status SetFromText(Config& config, const Key& key, std::string_view text, std::string_view where) {
+  if (const auto* member = std::get_if<std::string Config::*>(&key.member)) {
+    config.**member = text;
+    return absl::OkStatus();
+  }
+  if (const auto* member = std::get_if<bool Config::*>(&key.member)) {
+    if (text != "true" && text != "false") return WrongValue(key, text, where, "true or false");
+    config.**member = text == "true";
+    return absl::OkStatus();
+  }
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return WrongValue(key, text, where, "a whole number >= 0");
+  }
+  config.*std::get<int64_t Config::*>(key.member) = value;
+  return absl::OkStatus();
+}
+
+absl::Status SetFromToml(Config& config, const Key& key, const toml::node& node, std::string_view where) {
+  const auto text = node.value<std::string>();
+  const bool wants_text = std::holds_alternative<std::string Config::*>(key.member);
+  if (node.is_string() != wants_text) return WrongValue(key, text.value_or("…"), where, wants_text ? "a string" : "of the right type");
+  if (node.is_string()) return SetFromText(config, key, *text, where);
+  if (node.is_boolean()) return SetFromText(config, key, *node.value<bool>() ? "true" : "false", where);
+  if (node.is_integer()) return SetFromText(config, key, std::to_string(*node.value<int64_t>()), where);
+  return WrongValue(key, "…", where, "of the right type");
+}
+
+absl::Status ReadFile(Config& config, const std::string& path) {
+  toml::table file;
+  try {
+    file = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}:{}: {}; fix the line or remove the file to run with defaults", path, error.source().begin.line,
+                    std::string(error.description())));
+  }
+  for (const auto& [section, node] : file) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return UnknownKey(section.str(), path);
+    for (const auto& [name, value] : *table) {
+      const std::string full = fmt::format("{}.{}", section.str(), name.str());
+      const Key* key = FindKey(full);
+      if (key == nullptr) return UnknownKey(full, path);
+      STEPSCOPE_RETURN_IF_ERROR(SetFromToml(config, *key, value, path));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string EnvName(const Key& key) {
+  std::string name = fmt::format("STEPSCOPED_{}_{}", key.section, key.key);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+std::string DefaultText(const Key& key) {
+  const Config defaults;
+  if (const auto* text = std::get_if<std::string Config::*>(&key.member)) return fmt::format("\"{}\"", defaults.**text);
+  if (const auto* flag = std::get_if<bool Config::*>(&key.member)) return defaults.**flag ? "true" : "false";
+  return std::to_string(defaults.*std::get<int64_t Config::*>(key.member));
+}
+
+}  // namespace
+
+absl::StatusOr<Config> LoadConfig(const std::string& path, const GetEnv& get_env, const std::vector<std::string>& overrides) {
+  Config config;
+  if (!path.empty() && !std::filesystem::exists(path)) {
+    return absl::NotFoundError(fmt::format("{}: no such file; `stepscoped --print-config` prints one to start from", path));
+  }
+  const std::string file = path.empty() ? kDefaultPath : path;
+  if (std::filesystem::exists(file)) STEPSCOPE_RETURN_IF_ERROR(ReadFile(config, file));
+  for (const Key& key : kKeys) {
+    const std::string name = EnvName(key);
+    if (const char* value = get_env(name.c_str())) STEPSCOPE_RETURN_IF_ERROR(SetFromText(config, key, value, name));
+  }
+  for (const std::string& text : overrides) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      return absl::InvalidArgumentError(fmt::format("--set {}: write it as section.key=value", text));
+    }
+    const Key* key = FindKey(std::string_view(text).substr(0, equals));
+    if (key == nullptr) return UnknownKey(text.substr(0, equals), "--set");
+    STEPSCOPE_RETURN_IF_ERROR(SetFromText(config, *key, std::string_view(text).substr(equals + 1), "--set"));
+  }
+  return config;
+}
+
+std::string ConfigReference() {
+  std::string text =
+      "# SPDX-License-Identifier: Apache-2.0\n"
+      "# Every key of stepscoped with its default. Printed by `stepscoped --print-config`; each key can also be set by the\n"
+      "# environment (STEPSCOPED_<SECTION>_<KEY>) or a flag (--set section.key=value).\n";
+  std::string_view section;
+  for (const Key& key : kKeys) {
+    if (key.section != section) text += fmt::format("\n[{}]\n", key.section);
+    section = key.section;
+    text += fmt::format("# {}\n{} = {}\n", key.doc, key.key, DefaultText(key));
+  }
+  return text;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discovery.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "daemon/jobs/job_table.h"
+
+namespace stepscope {
+namespace {
+
+std::string PathIn(const std::string& directory) { return directory + "/daemon.json"; }
+
+/// Only what can occur in paths and addresses needs escaping.
+std::string JsonString(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+absl::Status WriteDiscovery(const std::string& directory, const DiscoveryFile& file) {
+  STEPSCOPE_ASSIGN_OR_RETURN(const int64_t start_ticks, ReadStartTicks(Pid{getpid()}));
+  const std::string text = fmt::format(
+      "{{\"pid\": {}, \"start_ticks\": {}, \"grpc\": {}, \"http\": {}, \"agent_socket\": {}, \"version\": {}}}\n", getpid(),
+      start_ticks, JsonString(file.grpc), JsonString(file.http), JsonString(file.agent_socket), JsonString(file.version));
+  const std::string draft = PathIn(directory) + ".new";
+  {
+    std::ofstream out(draft, std::ios::trunc);
+    out << text;
+    if (!out.flush()) return ErrnoStatus(errno, fmt::format("write({})", draft), "give another --data-dir");
+  }
+  if (rename(draft.c_str(), PathIn(directory).c_str()) != 0) return ErrnoStatus(errno, fmt::format("rename({})", draft));
+  return absl::OkStatus();
+}
+
+void RemoveDiscovery(const std::string& directory) {
+  std::error_code ignored;  // a directory deleted under us holds nothing to remove
+  std::filesystem::remove(PathIn(directory), ignored);
+}
+
+void NotifyServiceManager(const std::string& state) {
+  const char* path = getenv("NOTIFY_SOCKET");
+  if (path == nullptr || *path == '\0') return;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const size_t length = strlen(path);
+  if (length >= sizeof(address.sun_path)) return;
+  memcpy(address.sun_path, path, length);
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
+  const unique_fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+  sendto(socket_fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), size);
+}
+
+}  // namespace stepscope

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipeline: from batches to sealed blocks. One thread takes deliveries from a bounded queue, runs each batch through the stages
+// (a list that can be printed) and seals: all open blocks, their names, entities, roll-ups, totals, and the ring positions they
+// consumed become one WriteBatch.
+//
+//   Deliver() ─ queue ─► validate → place → intern → rollup → append ─► seal ─► Store::Commit ─► on_stored callbacks
+//
+// A seal happens 250 ms after its first row, when a block is full, when a ring's unacknowledged bytes reach half of it, or on
+// Drain(). A failed commit keeps everything in memory and is tried again each second; nothing is acknowledged meanwhile, the
+// queue fills, and sources are held back.
+//
+// Thread rule: Deliver, Drain and the reading interfaces from any thread; callbacks run on the pipeline thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/pipeline/clock_registry.h"
+#include "daemon/pipeline/delivery.h"
+#include "daemon/pipeline/run_state.h"
+#include "daemon/pipeline/run_totals.h"
+#include "daemon/pipeline/table_reader.h"
+
+namespace stepscope {
+
+class Pipeline final : public DeliverySink, public LiveRows, public RunDictionary, public TotalsSource {
+ public:
+  struct Options {
+    int64_t seal_after_ns = 250 * kNsPerMillisecond;
+    size_t queue_rows = 1 << 20;          ///< rows that may wait in the queue
+    uint64_t seal_ring_bytes = 128 << 10; ///< of one ring, not yet acknowledged
+  };
+  Pipeline(Store* store, const ClockRegistry* clocks, const Clock* clock, const Options& options);
+  ~Pipeline() override;
+
+  void Start();
+  /// Seals what is there and joins. Rows delivered before are stored unless the store fails.
+  void Stop();
+  static std::vector<std::string> StageNames();
+  /// Last failure of the store, OK when the last commit worked.
+  absl::Status Health() const;
+  /// A run is being deleted: drop its memory.
+  void Forget(RunId run);
+
+  bool Deliver(Delivery delivery) override;
+  std::vector<LiveBlock> LiveBlocks(RunId run, TableId table) const override;
+  std::string Name(RunId run, NameId id) const override;
+  EntityInfo Entity(RunId run, EntityId id) const override;
+  std::vector<std::pair<EntityId, EntityInfo>> Entities(RunId run) const override;
+  std::vector<std::pair<NameId, std::string>> Names(RunId run) const override;
+  RunTotals Totals(RunId run) const override;
+  absl::Status Drain() override;
+
+ private:
+  struct Stage;
+  static const Stage kStages[];
+
+  void Loop();
+  bool WaitForWork(std::deque<Delivery>* work);
+  void Process(Delivery& delivery);
+  absl::Status Validate(Batch& batch);
+  absl::Status Place(Batch& batch);
+  absl::Status Intern(Batch& batch);
+  absl::Status RollUp(Batch& batch);
+  absl::Status Append(Batch& batch);
+  void NoteLoss(RunId run, LossReason reason, TableId table, uint64_t count);
+  void Describe(const EntityNote& note);
+  bool SealDue(NodeTime now) const;
+  void SealAll();
+  absl::StatusOr<Seal> BuildSeal();
+  RunState* State(RunId run) const;  ///< loads it on first use; nullptr when the store cannot be read
+
+  Store* const store_;
+  const ClockRegistry* const clocks_;
+  const Clock* const clock_;
+  const Options options_;
+
+  mutable std::mutex queue_mu_;
+  std::condition_variable work_ready_;
+  std::condition_variable space_ready_;
+  std::deque<Delivery> queue_;
+  size_t queued_rows_ = 0;
+  uint64_t drain_asked_ = 0;
+  uint64_t drain_done_ = 0;
+  bool stopping_ = false;
+
+  mutable std::mutex mu_;  ///< guards what follows
+  mutable std::map<uint32_t, std::unique_ptr<RunState>> runs_;
+  absl::Status health_;
+
+  // Pipeline thread only.
+  std::map<std::pair<std::string, uint32_t>, PositionRow> positions_;
+  std::map<std::pair<std::string, uint32_t>, uint64_t> stored_positions_;
+  std::vector<SessionNameRow> session_names_;
+  std::vector<std::function<void(const absl::Status&)>> callbacks_;
+  NodeTime first_pending_;
+  bool pending_ = false;
+  NodeTime retry_after_;
+  std::thread thread_;
+};
+
+}  // namespace stepscope

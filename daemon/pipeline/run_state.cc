@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/pipeline/run_state.h"
+
+#include "base/status.h"
+#include "storage/keys.h"
+#include "stepscope/store/v1/store.pb.h"
+
+namespace stepscope {
+
+absl::StatusOr<std::unique_ptr<RunState>> RunState::Load(const Store& store, RunId run) {
+  STEPSCOPE_ASSIGN_OR_RETURN(const uint32_t next_seq, store.NextSeq(run, kShard));
+  auto state = std::make_unique<RunState>(run, next_seq, [&store, run](uint32_t minute) {
+    std::string value;
+    store.ForEachRollup(run, minute, minute, [&](uint32_t, std::string_view bytes) {
+      value = bytes;
+      return false;
+    }).IgnoreError();  // an unreadable minute starts at zero; its rows are still there
+    return value;
+  });
+  STEPSCOPE_RETURN_IF_ERROR(store.ForEachName(run, [&](NameId id, std::string_view text) {
+    state->names.Load(id, text);
+    return true;
+  }));
+  STEPSCOPE_RETURN_IF_ERROR(
+      store.ForEachMeta(RunMetaKind("entity", run), [&](std::string_view id, std::string_view value) {
+        if (auto entity = DecodeEntity(value); entity.ok()) state->entities.Load(EntityOfMetaId(id), *entity);
+        return true;
+      }));
+  STEPSCOPE_ASSIGN_OR_RETURN(const auto totals, store.GetMeta("totals", RunMetaId(run)));
+  if (totals) state->totals = DecodeTotals(*totals);
+  return state;
+}
+
+EntityId RunState::ProcessOf(uint32_t lane) {
+  const EntityKey key = entities.Find(EntityId{lane}).key;
+  switch (key.kind) {
+    case EntityKind::kProcess: return EntityId{lane};
+    case EntityKind::kThread:
+    case EntityKind::kMetric: return entities.Intern({EntityKind::kProcess, key.a, key.b, 0, ""});
+    default: return {};
+  }
+}
+
+std::string EncodeTotals(const RunTotals& totals) {
+  store::v1::RunRecord record;
+  for (const auto& [table, total] : totals.tables) {
+    auto* row = record.add_tables();
+    row->set_table(static_cast<uint32_t>(table));
+    row->set_rows(total.rows);
+    row->set_stored_bytes(total.stored_bytes);
+  }
+  for (const auto& [key, amount] : totals.loss) {
+    auto* row = record.add_loss();
+    row->set_stage(key.stage);
+    row->set_reason(key.reason);
+    row->set_table(key.table);
+    row->set_count(amount.count);
+    row->set_bytes(amount.bytes);
+  }
+  return record.SerializeAsString();
+}
+
+RunTotals DecodeTotals(std::string_view bytes) {
+  RunTotals totals;
+  store::v1::RunRecord record;
+  if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return totals;
+  for (const auto& row : record.tables()) {
+    totals.tables[static_cast<TableId>(row.table())] = {row.rows(), row.stored_bytes()};
+  }
+  for (const auto& row : record.loss()) {
+    totals.loss[{row.stage(), row.reason(), row.table()}] = {row.count(), row.bytes()};
+  }
+  return totals;
+}
+
+}  // namespace stepscope

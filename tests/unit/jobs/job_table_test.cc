@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/jobs/job_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/jobs/job_identity.h"
+#include "daemon/jobs/process_tree.h"
+#include "tests/unit/pipeline/temp_store.h"
+
+namespace stepscope {
+namespace {
+
+/// A child that sleeps until it is killed, reaped at the end of the test.
+class Sleeper {
+ public:
+  Sleeper() : pid_(fork()) {
+    if (pid_ == 0) {
+      for (;;) pause();
+    }
+  }
+  ~Sleeper() { Kill(); }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  ProcessKey key() const { return {Pid{pid_}, *ReadStartTicks(Pid{pid_})}; }
+
+ private:
+  pid_t pid_;
+};
+
+class JobTableTest : public testing::Test {
+ protected:
+  JobTableTest() { Restart(); }
+  void Restart(const std::string& boot = "boot-1") {
+    jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot, "node-a",
+                                       JobTable::Hooks{[this](RunId run, ProcessKey) { tracked_.push_back(run); },
+                                                       [this](RunId run) { untracked_.push_back(run); },
+                                                       [this](RunId run) { ended_.push_back(run); }});
+    EXPECT_TRUE(jobs_->Load().ok());
+  }
+  JobSnapshot Start(const ProcessKey& root, const std::string& name = "train") {
+    StartJobSpec spec;
+    spec.name = name;
+    spec.id = name;
+    spec.uid = getuid();
+    spec.root = root;
+    return *jobs_->StartJob(spec);
+  }
+
+  TempStore store_;
+  FakeClock clock_;
+  std::vector<RunId> tracked_, untracked_, ended_;
+  std::unique_ptr<JobTable> jobs_;
+};
+
+TEST_F(JobTableTest, ASessionJoinsTheJobOfItsAncestor) {
+  const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
+  const JobSnapshot job = Start(self);
+  const Sleeper child;
+  EXPECT_EQ(jobs_->RunForSession(child.key(), getuid(), {{"RANK", "3"}, {"WORLD_SIZE", "8"}}).value(), job.run);
+  const auto ranks = jobs_->Find("train")->ranks;
+  ASSERT_EQ(ranks.size(), 1u);
+  EXPECT_EQ(ranks[0].rank, 3);
+  EXPECT_EQ(ranks[0].world_size, 8);
+  EXPECT_EQ(jobs_->RankOf(job.run, child.key()), 3);
+}
+
+TEST_F(JobTableTest, AForkedWorkerThatInheritedRankIsNoRankOfItsOwn) {
+  const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
+  const JobSnapshot job = Start(self);
+  ASSERT_TRUE(jobs_->RunForSession(self, getuid(), {{"RANK", "0"}}).ok());
+  const Sleeper worker;
+  ASSERT_TRUE(jobs_->RunForSession(worker.key(), getuid(), {{"RANK", "0"}}).ok());
+  EXPECT_EQ(jobs_->Find("train")->ranks.size(), 1u);
+  EXPECT_EQ(jobs_->Find("train")->ranks[0].process, self);
+  EXPECT_EQ(jobs_->RankOf(job.run, worker.key()), 0);
+}
+
+TEST_F(JobTableTest, TheWorkerMayBeHeardBeforeItsRank) {
+  const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
+  Start(self);
+  const Sleeper worker;
+  ASSERT_TRUE(jobs_->RunForSession(worker.key(), getuid(), {{"RANK", "0"}}).ok());
+  ASSERT_TRUE(jobs_->RunForSession(self, getuid(), {{"RANK", "0"}}).ok());
+  ASSERT_EQ(jobs_->Find("train")->ranks.size(), 1u);
+  EXPECT_EQ(jobs_->Find("train")->ranks[0].process, self);
+}
+
+TEST_F(JobTableTest, NobodyJoinsAnothersJob) {
+  const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
+  const JobSnapshot job = Start(self);
+  const Sleeper child;
+  EXPECT_NE(jobs_->RunForSession(child.key(), getuid() + 1, {}).value(), job.run);
+}
+
+TEST_F(JobTableTest, AJobGoesQuietThenEndsWhenItsProcessesAreGone) {
+  Sleeper root;
+  const JobSnapshot job = Start(root.key());
+  jobs_->Tick();
+  EXPECT_EQ(jobs_->Find("")->state, JobState::kRunning);
+  root.Kill();
+  jobs_->Tick();
+  EXPECT_EQ(jobs_->Find("")->state, JobState::kQuiet);
+  clock_.node.ns += 59 * kNsPerSecond;
+  jobs_->Tick();
+  EXPECT_EQ(jobs_->Find("")->state, JobState::kQuiet);
+  clock_.node.ns += 2 * kNsPerSecond;
+  jobs_->Tick();
+  EXPECT_EQ(jobs_->Find("")->state, JobState::kEnded);
+  EXPECT_THAT(ended_, testing::ElementsAre(job.run));
+  EXPECT_THAT(untracked_, testing::ElementsAre(job.run));
+}
+
+TEST_F(JobTableTest, ARestartedDaemonTakesARunningJobUpAgain) {
+  const Sleeper root;
+  const JobSnapshot job = Start(root.key());
+  Restart();
+  EXPECT_EQ(jobs_->Find("train")->run, job.run);
+  EXPECT_EQ(jobs_->Find("train")->state, JobState::kRunning);
+  EXPECT_THAT(tracked_, testing::ElementsAre(job.run, job.run));
+}
+
+TEST_F(JobTableTest, AJobOfAnEarlierBootIsEndedNotResumed) {
+  const Sleeper root;
+  Start(root.key());
+  Restart("boot-2");
+  EXPECT_EQ(jobs_->Find("train")->state, JobState::kEnded);
+  const JobSnapshot again = Start(root.key());
+  EXPECT_EQ(again.runs.size(), 2u);
+}
+
+TEST_F(JobTableTest, ARunningJobIsNotForgottenAndAnEndedOneIs) {
+  const Sleeper root;
+  const JobSnapshot job = Start(root.key());
+  EXPECT_EQ(jobs_->Forget(job.run).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(jobs_->EndJob(job.run, "").ok());
+  EXPECT_TRUE(jobs_->Forget(job.run).ok());
+  Restart();
+  EXPECT_EQ(jobs_->Find("train").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(JobTableTest, AnUnknownJobIsAnsweredWithTheKnownOnes) {
+  const Sleeper root;
+  Start(root.key(), "resnet");
+  EXPECT_THAT(std::string(jobs_->Find("bert").status().message()), testing::HasSubstr("resnet"));
+}
+
+TEST(JobIdentityTest, ATorchrunIdOfNoneIsNoId) {
+  EXPECT_FALSE(IdentityFromFacts({{"TORCHELASTIC_RUN_ID", "none"}}).has_value());
+  EXPECT_EQ(IdentityFromFacts({{"TORCHELASTIC_RUN_ID", "x"}})->kind, "torchelastic");
+}
+
+TEST(JobIdentityTest, SlurmGivesIdAndAttempt) {
+  const auto identity = IdentityFromFacts({{"SLURM_JOB_ID", "77"}, {"SLURM_RESTART_COUNT", "2"}, {"TORCHELASTIC_RUN_ID", "x"}});
+  EXPECT_EQ(identity->kind, "slurm");
+  EXPECT_EQ(identity->id, "77");
+  EXPECT_EQ(identity->attempt, 2u);
+}
+
+TEST(JobIdentityTest, GarbageIsNoRank) {
+  EXPECT_EQ(RankFromFacts({{"RANK", "one"}}).rank, -1);
+  EXPECT_EQ(RankFromFacts({{"RANK", ""}}).rank, -1);
+  EXPECT_EQ(RankFromFacts({{"RANK", "99999999999999"}}).rank, -1);
+}
+
+}  // namespace
+}  // namespace stepscope

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/pipeline/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+
+#include "tests/unit/pipeline/temp_store.h"
+
+namespace stepscope {
+namespace {
+
+constexpr RunId kRun{7};
+const EntityKey kThread{EntityKind::kThread, 100, 5, 101, ""};
+
+Batch Spans(int64_t start_ns, int rows, const std::string& name = "step") {
+  Batch batch = Batch::For(TableId::kSpan, kRun);
+  const uint32_t lane = batch.LocalEntity(kThread);
+  const int64_t id = batch.LocalName(name);
+  for (int i = 0; i < rows; ++i) {
+    batch.Append(lane, {start_ns + i * 1000, 500, id, static_cast<int64_t>(SpanDomain::kStep), i, 1, 0, 0, 0});
+  }
+  return batch;
+}
+
+Delivery Of(Batch batch) {
+  Delivery delivery;
+  delivery.batches.push_back(std::move(batch));
+  return delivery;
+}
+
+class PipelineTest : public testing::Test {
+ protected:
+  PipelineTest() { Restart(); }
+  void Restart() {
+    pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, Pipeline::Options{});
+    pipeline_->Start();
+  }
+  /// Numbers of all span rows, through memory and store; a doubled row shows as a repeated number.
+  std::multiset<int64_t> Numbers() {
+    std::multiset<int64_t> numbers;
+    const TableReader reader(store_.get(), pipeline_.get());
+    EXPECT_TRUE(reader.ForEachBatch(kRun, TableId::kSpan, {0}, {INT64_MAX / 2}, [&](const Batch& b) {
+      numbers.insert(b.columns[span_column::kNumber].begin(), b.columns[span_column::kNumber].end());
+      return true;
+    }).ok());
+    return numbers;
+  }
+
+  TempStore store_;
+  SystemClock clock_;
+  ClockRegistry clocks_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+TEST_F(PipelineTest, StagesAreAListOneCanPrint) {
+  EXPECT_THAT(Pipeline::StageNames(), testing::ElementsAre("validate", "place", "intern", "rollup", "append", "seal"));
+}
+
+TEST_F(PipelineTest, ARowIsSeenOnceBeforeAndAfterItIsSealed) {
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(1'000'000, 100))));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_EQ(Numbers().size(), 100u);
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(2'000'000, 50))));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_EQ(Numbers().size(), 150u);
+  EXPECT_EQ(pipeline_->Totals(kRun).tables[TableId::kSpan].rows, 150u);
+  EXPECT_GT(pipeline_->Totals(kRun).tables[TableId::kSpan].stored_bytes, 0u);
+}
+
+TEST_F(PipelineTest, ReadersNeverMissOrDoubleARowWhileSealsHappen) {
+  std::atomic<int> delivered{0};
+  std::thread source([&] {
+    for (int i = 0; i < 200; ++i) {
+      Batch one = Batch::For(TableId::kSpan, kRun);
+      const uint32_t lane = one.LocalEntity(kThread);
+      one.Append(lane, {i * 1000, 500, one.LocalName("x"), 0, i, 1, 0, 0, 0});
+      ASSERT_TRUE(pipeline_->Deliver(Of(std::move(one))));
+      if (i % 10 == 9) {
+        ASSERT_TRUE(pipeline_->Drain().ok());
+        delivered = i + 1;
+      }
+    }
+  });
+  while (delivered < 200) {
+    const size_t at_least = static_cast<size_t>(delivered.load());
+    const auto numbers = Numbers();
+    ASSERT_GE(numbers.size(), at_least);
+    ASSERT_EQ(std::set<int64_t>(numbers.begin(), numbers.end()).size(), numbers.size());
+  }
+  source.join();
+}
+
+TEST_F(PipelineTest, PositionsAreStoredWithTheRowsTheyLedToAndAcknowledgedAfterwards) {
+  Delivery delivery = Of(Spans(1'000'000, 3));
+  const std::string session(16, 's');
+  delivery.positions.push_back({session, 4, 0, 4096, "state"});
+  delivery.session_names.push_back({session, 4, 9, "step"});
+  std::atomic<bool> stored_when_called = false;
+  delivery.on_stored = [&](const absl::Status& status) {
+    const auto positions = store_->Positions(session);
+    stored_when_called = status.ok() && positions.ok() && positions->size() == 1 && positions->front().position == 4096;
+  };
+  ASSERT_TRUE(pipeline_->Deliver(std::move(delivery)));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_TRUE(stored_when_called);
+  EXPECT_EQ(store_->SessionNames(session)->size(), 1u);
+}
+
+TEST_F(PipelineTest, ARestartedPipelineContinuesNamesEntitiesAndTotals) {
+  Delivery delivery = Of(Spans(1'000'000, 3, "forward"));
+  delivery.notes.push_back({kRun, kThread, "trainer", -1, 0});
+  ASSERT_TRUE(pipeline_->Deliver(std::move(delivery)));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  const auto entities = pipeline_->Entities(kRun);
+  pipeline_.reset();
+  store_.Reopen();
+  Restart();
+  EXPECT_EQ(pipeline_->Entities(kRun).size(), entities.size());
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(5'000'000, 2, "forward"))));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_EQ(pipeline_->Totals(kRun).tables[TableId::kSpan].rows, 5u);
+  EXPECT_EQ(Numbers().size(), 5u);
+  EXPECT_THAT(pipeline_->Names(kRun), testing::Contains(testing::Pair(testing::_, "forward")).Times(1));
+  EXPECT_THAT(pipeline_->Entities(kRun),
+              testing::Contains(testing::Pair(testing::_, testing::Field(&EntityInfo::name, "trainer"))).Times(1));
+}
+
+TEST_F(PipelineTest, ABrokenBatchIsCountedAsLossAndHarmsNothingElse) {
+  Batch broken = Spans(1'000'000, 4);
+  broken.columns[1].pop_back();
+  ASSERT_TRUE(pipeline_->Deliver(Of(std::move(broken))));
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(1'000'000, 4))));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_EQ(Numbers().size(), 4u);
+  const RunTotals totals = pipeline_->Totals(kRun);
+  ASSERT_EQ(totals.loss.size(), 1u);
+  EXPECT_EQ(totals.loss.begin()->second.count, 4);
+}
+
+TEST_F(PipelineTest, LongRowsAreFoundByALateQuery) {
+  Batch batch = Batch::For(TableId::kSpan, kRun);
+  const uint32_t lane = batch.LocalEntity(kThread);
+  batch.Append(lane, {0, 100 * kNsPerSecond, batch.LocalName("long"), 0, 1, 1, 0, 0, 0});
+  ASSERT_TRUE(pipeline_->Deliver(Of(std::move(batch))));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  size_t rows = 0;
+  const TableReader reader(store_.get(), pipeline_.get());
+  ASSERT_TRUE(reader.ForEachBatch(kRun, TableId::kSpan, {50 * kNsPerSecond}, {51 * kNsPerSecond}, [&](const Batch& b) {
+    rows += b.rows();
+    return true;
+  }).ok());
+  EXPECT_EQ(rows, 1u);
+}
+
+}  // namespace
+}  // namespace stepscope
