@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block: how rows are stored and shipped. Up to 65,536 rows of one table of one run, in lane order, as columns of varints
-// under zstd. The bytes are documented with a worked example in docs/formats/block.md.
+// Block: how rows are stored and shipped. Up to 65,536 rows of one table of one run, in lane order, as columns of
+// byte planes under zstd. The bytes are documented with a worked example in docs/formats/block.md.
 //
 //   header (plain)  magic, version, table, run, rows, min and max time, clock maps, size of the body
 //   body (zstd)     lane list {id, rows, clock error, loss}, then columns {id, encoding, size, values}

@@ -100,7 +100,9 @@ absl::Status ReadLanes(VarintReader& in, DecodedBlock& block) {
   return first_row == block.header.rows ? absl::OkStatus() : Damaged("its lanes do not add up to its rows");
 }
 
-/// One column being read: the target and what its encoding refers to.
+int64_t Add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+
+/// A column whose `value` holds residuals and is turned into values in place.
 struct ColumnTarget {
   std::span<const BlockLane> lanes;
   std::vector<int64_t>& value;
@@ -108,63 +110,85 @@ struct ColumnTarget {
   int64_t base = 0;
 };
 
-int64_t Add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-
-/// value[i] = next(i) for every row.
+/// value[i] = next(residual, i) for every row.
 template <typename Next>
 void FillRows(const ColumnTarget& target, Next next) {
-  for (size_t i = 0; i < target.value.size(); ++i) target.value[i] = next(i);
+  for (size_t i = 0; i < target.value.size(); ++i) target.value[i] = next(static_cast<uint64_t>(target.value[i]), i);
 }
 
-/// value[i] = next(i, previous value of the lane) for every row.
+/// value[i] = next(residual, previous value of the lane) for every row.
 template <typename Next>
 void FillLanes(const ColumnTarget& target, Next next) {
   for (const BlockLane& lane : target.lanes) {
     int64_t previous = target.base;
-    for (size_t i = lane.first_row; i < size_t{lane.first_row} + lane.rows; ++i) previous = target.value[i] = next(i, previous);
+    for (size_t i = lane.first_row; i < size_t{lane.first_row} + lane.rows; ++i) {
+      previous = target.value[i] = next(static_cast<uint64_t>(target.value[i]), previous);
+    }
   }
 }
 
-absl::Status ReadDictionary(VarintReader& in, const ColumnTarget& target) {
+void FillAfterEnds(const ColumnTarget& target) {
+  for (const BlockLane& lane : target.lanes) {
+    int64_t end = target.base;
+    for (size_t i = lane.first_row; i < size_t{lane.first_row} + lane.rows; ++i) {
+      target.value[i] = Add(end, UnZigZag(static_cast<uint64_t>(target.value[i])));
+      end = Add(target.value[i], (*target.reference)[i]);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadDictionary(VarintReader& in) {
   const uint64_t count = in.Next();
   if (!in.ok() || count > block_format::kMaxDictionary || count > in.left()) return Damaged("a dictionary is too big");
   std::vector<int64_t> dictionary(count);
   for (int64_t& value : dictionary) value = in.NextSigned();
-  bool known = true;
-  FillRows(target, [&](size_t) {
-    const uint64_t index = in.Next();
-    known = known && index < count;
-    return index < count ? dictionary[index] : 0;
-  });
-  return known ? absl::OkStatus() : Damaged("a dictionary index points past its dictionary");
+  return dictionary;
 }
 
-absl::Status ReadAfterEnd(VarintReader& in, const ColumnTarget& target) {
-  const std::vector<int64_t>& length = *target.reference;
-  for (const BlockLane& lane : target.lanes) {
-    int64_t end = target.base;
-    for (size_t i = lane.first_row; i < size_t{lane.first_row} + lane.rows; ++i) {
-      target.value[i] = Add(end, in.NextSigned());
-      end = Add(target.value[i], length[i]);
+/// Joins the byte planes that fill the rest of the column: plane p holds bits 8p … 8p + 7 of every row's residual.
+absl::Status ReadPlanes(VarintReader& in, std::vector<int64_t>& residual) {
+  const size_t rows = residual.size();
+  if (rows == 0 || in.left() % rows != 0 || in.left() / rows > 8) return Damaged("a column has too few or too many bytes");
+  for (unsigned shift = 0; in.left() > 0; shift += 8) {
+    const std::string_view plane = in.Take(rows);
+    for (size_t i = 0; i < rows; ++i) {
+      residual[i] = static_cast<int64_t>(static_cast<uint64_t>(residual[i]) | uint64_t{static_cast<uint8_t>(plane[i])} << shift);
     }
   }
   return absl::OkStatus();
 }
 
+absl::Status FillFromDictionary(const ColumnTarget& target, const std::vector<int64_t>& dictionary) {
+  bool known = true;
+  FillRows(target, [&](uint64_t index, size_t) {
+    known = known && index < dictionary.size();
+    return index < dictionary.size() ? dictionary[index] : 0;
+  });
+  return known ? absl::OkStatus() : Damaged("a dictionary index points past its dictionary");
+}
+
 absl::Status ReadValues(VarintReader& in, Encoding encoding, const ColumnTarget& target) {
-  switch (encoding) {
-    case Encoding::kConstant: FillRows(target, [v = in.NextSigned()](size_t) { return v; }); break;
-    case Encoding::kUnsigned: FillRows(target, [&](size_t) { return static_cast<int64_t>(in.Next()); }); break;
-    case Encoding::kSigned: FillRows(target, [&](size_t) { return in.NextSigned(); }); break;
-    case Encoding::kDelta: FillLanes(target, [&](size_t, int64_t p) { return Add(p, in.NextSigned()); }); break;
-    case Encoding::kXor:
-      FillLanes(target, [&](size_t, int64_t p) { return p ^ static_cast<int64_t>(__builtin_bswap64(in.Next())); });
-      break;
-    case Encoding::kOffset: FillRows(target, [&](size_t i) { return Add((*target.reference)[i], in.NextSigned()); }); break;
-    case Encoding::kAfterEnd: STEPSCOPE_RETURN_IF_ERROR(ReadAfterEnd(in, target)); break;
-    case Encoding::kDictionary: STEPSCOPE_RETURN_IF_ERROR(ReadDictionary(in, target)); break;
+  if (encoding == Encoding::kConstant) {
+    std::fill(target.value.begin(), target.value.end(), in.NextSigned());
+    return in.ok() && in.left() == 0 ? absl::OkStatus() : Damaged("a constant column has too few or too many bytes");
   }
-  return in.ok() && in.left() == 0 ? absl::OkStatus() : Damaged("a column has too few or too many bytes");
+  std::vector<int64_t> dictionary;
+  if (encoding == Encoding::kDictionary) {
+    STEPSCOPE_ASSIGN_OR_RETURN(dictionary, ReadDictionary(in));
+  }
+  if (!in.ok()) return Damaged("a column is cut short");
+  STEPSCOPE_RETURN_IF_ERROR(ReadPlanes(in, target.value));
+  switch (encoding) {
+    case Encoding::kConstant:
+    case Encoding::kUnsigned: break;
+    case Encoding::kSigned: FillRows(target, [](uint64_t r, size_t) { return UnZigZag(r); }); break;
+    case Encoding::kDelta: FillLanes(target, [](uint64_t r, int64_t p) { return Add(p, UnZigZag(r)); }); break;
+    case Encoding::kXor: FillLanes(target, [](uint64_t r, int64_t p) { return p ^ static_cast<int64_t>(__builtin_bswap64(r)); }); break;
+    case Encoding::kOffset: FillRows(target, [&](uint64_t r, size_t i) { return Add((*target.reference)[i], UnZigZag(r)); }); break;
+    case Encoding::kAfterEnd: FillAfterEnds(target); break;
+    case Encoding::kDictionary: return FillFromDictionary(target, dictionary);
+  }
+  return absl::OkStatus();
 }
 
 class ColumnReader {

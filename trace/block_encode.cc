@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoder of the block format. Each column picks, on a sample of its rows, the encoding with the fewest bytes; a column that is
-// 0 everywhere is not written at all. Hot path: tests/bench/block_bench.cc prints its cost per row.
+// 0 everywhere is not written at all. Hot path: block_bench prints its cost per row.
 #include <zstd.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <memory>
-#include <optional>
+#include <span>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "base/status.h"
 #include "trace/block.h"
 #include "trace/block_format.h"
 #include "trace/dense_index.h"
@@ -31,6 +33,10 @@ struct ColumnView {
   size_t rows = 0;
 };
 
+bool IsConstant(std::span<const int64_t> values) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == values[0]; });
+}
+
 uint64_t Difference(int64_t a, int64_t b) {
   return ZigZag(static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)));
 }
@@ -50,10 +56,10 @@ uint64_t Residual(const ColumnView& c, size_t i) {
   }
 }
 
-/// Calls `visit(first, last)` for up to 16 stretches of 128 rows spread over the column: enough to choose by.
+/// Calls `visit(first, last)` for up to 16 stretches of 32 rows spread over the column: enough to choose by.
 template <typename Visit>
 void ForEachSampleStretch(size_t rows, Visit visit) {
-  constexpr size_t kStretches = 16, kLength = 128;
+  constexpr size_t kStretches = 16, kLength = 32;
   if (rows <= kStretches * kLength) return visit(size_t{0}, rows);
   for (size_t s = 0; s < kStretches; ++s) {
     const size_t first = s * (rows - kLength) / (kStretches - 1);
@@ -61,13 +67,14 @@ void ForEachSampleStretch(size_t rows, Visit visit) {
   }
 }
 
+/// Significant bits of the sample: close to what zstd makes of byte planes.
 template <Encoding encoding>
-size_t SampleBytes(const ColumnView& column) {
-  size_t bytes = 0;
+size_t SampleBits(const ColumnView& column) {
+  size_t bits = 0;
   ForEachSampleStretch(column.rows, [&](size_t first, size_t last) {
-    for (size_t i = first; i < last; ++i) bytes += VarintBytes(Residual<encoding>(column, i));
+    for (size_t i = first; i < last; ++i) bits += static_cast<size_t>(std::bit_width(Residual<encoding>(column, i)));
   });
-  return bytes;
+  return bits;
 }
 
 /// A writing position over memory that is never zeroed first, unlike std::string::resize.
@@ -90,6 +97,26 @@ struct ZstdDeleter {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
 };
 
+// The three loops below take what they need as arguments: a store through a member would make the compiler reload every member.
+
+/// The column in lane order. Reads in row order and writes one stream a lane: the streams fit the first-level cache, where reading
+/// in lane order would miss it on every value.
+void ScatterRows(std::span<const int64_t> column, const uint32_t* position_of, int64_t* target) {
+  for (size_t row = 0; row < column.size(); ++row) target[position_of[row]] = column[row];
+}
+
+void ExtractPlane(std::span<const uint64_t> residual, size_t plane, uint8_t* out) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(residual.data()) + plane;
+  for (size_t i = 0; i < residual.size(); ++i) out[i] = bytes[8 * i];
+}
+
+template <Encoding encoding>
+uint64_t FillResiduals(const ColumnView column, uint64_t* out) {
+  uint64_t used = 0;
+  for (size_t i = 0; i < column.rows; ++i) used |= out[i] = Residual<encoding>(column, i);
+  return used;
+}
+
 class BlockEncoder {
  public:
   absl::StatusOr<std::string> Encode(const Batch& batch, const TableSpec& table, const BlockNotes& notes);
@@ -97,7 +124,7 @@ class BlockEncoder {
  private:
   struct Choice {
     Encoding encoding;
-    size_t bytes;             ///< of the sample
+    size_t bits;           ///< of the sample
     size_t reference = 0;     ///< column position, for kOffset and kAfterEnd
   };
 
@@ -105,23 +132,27 @@ class BlockEncoder {
   void FindTimes(const Batch& batch, const TableSpec& table);
   void AppendColumn(const TableSpec& table, size_t column);
   Choice Choose(const TableSpec& table, size_t column);
-  bool TryDictionary(const ColumnView& column, size_t bytes_to_beat);
-  size_t WriteValues(ColumnView column, const TableSpec& table, const Choice& choice);
-  void AppendPayload(const TableSpec& table, size_t column, Encoding encoding, size_t bytes);
-  const int64_t* Gather(const Batch& batch, size_t column);
+  bool TryDictionary(const ColumnView& column, size_t bits_to_beat);
+  uint64_t FillColumn(const ColumnView& column, Encoding encoding);
+  void AppendPlane(size_t plane);
+  void Cut();
+  const int64_t* InLaneOrder(const std::vector<int64_t>& column, std::vector<int64_t>& target) const;
   ColumnView View(size_t column, size_t reference = 0) const;
   absl::StatusOr<std::string> Finish(const Batch& batch, const BlockNotes& notes);
+  absl::StatusOr<std::string_view> Compress(size_t body_bytes);
 
   LaneOrder order_;
   std::vector<uint8_t> lane_start_;
-  std::vector<std::vector<int64_t>> gathered_;
+  std::vector<std::vector<int64_t>> ordered_;
   std::vector<const int64_t*> values_;  ///< per column, lane order
   size_t rows_ = 0;
   int64_t min_time_ = 0, max_time_ = 0;
   uint64_t columns_written_ = 0;
   std::string lanes_, columns_;
+  std::vector<size_t> cuts_;  ///< where zstd blocks end, as offsets in columns_
+  std::vector<uint64_t> residual_;
   DenseIndex dictionary_;
-  Scratch payload_, compressed_;
+  Scratch plane_, compressed_;
   std::unique_ptr<ZSTD_CCtx, ZstdDeleter> zstd_;
 };
 
@@ -146,25 +177,24 @@ void BlockEncoder::PrepareLanes(const Batch& batch, const BlockNotes& notes) {
 
 void BlockEncoder::FindTimes(const Batch& batch, const TableSpec& table) {
   const bool has_dur = table.columns.size() > 1 && table.columns[1].kind == ColumnKind::kDuration;
-  min_time_ = rows_ == 0 ? 0 : std::numeric_limits<int64_t>::max();
-  max_time_ = rows_ == 0 ? 0 : std::numeric_limits<int64_t>::min();
-  for (size_t i = 0; i < rows_; ++i) {
+  int64_t min_time = std::numeric_limits<int64_t>::max(), max_time = std::numeric_limits<int64_t>::min();
+  for (size_t i = 0; i < batch.rows(); ++i) {
     const int64_t start = batch.columns[0][i];
     int64_t end = start;
     if (has_dur && __builtin_add_overflow(start, std::max<int64_t>(batch.columns[1][i], 0), &end)) {
       end = std::numeric_limits<int64_t>::max();
     }
-    min_time_ = std::min(min_time_, start);
-    max_time_ = std::max(max_time_, end);
+    min_time = std::min(min_time, start);
+    max_time = std::max(max_time, end);
   }
+  min_time_ = rows_ == 0 ? 0 : min_time;
+  max_time_ = rows_ == 0 ? 0 : max_time;
 }
 
-const int64_t* BlockEncoder::Gather(const Batch& batch, size_t column) {
-  const std::vector<int64_t>& source = batch.columns[column];
-  if (order_.row_at.empty()) return source.data();
-  std::vector<int64_t>& target = gathered_[column];
+const int64_t* BlockEncoder::InLaneOrder(const std::vector<int64_t>& column, std::vector<int64_t>& target) const {
+  if (order_.position_of.empty() || IsConstant(column)) return column.data();
   target.resize(rows_);
-  for (size_t i = 0; i < rows_; ++i) target[i] = source[order_.row_at[i]];
+  ScatterRows(column, order_.position_of.data(), target.data());
   return target.data();
 }
 
@@ -174,37 +204,40 @@ ColumnView BlockEncoder::View(size_t column, size_t reference) const {
 
 BlockEncoder::Choice BlockEncoder::Choose(const TableSpec& table, size_t column) {
   const ColumnView view = View(column);
-  Choice best{Encoding::kUnsigned, SampleBytes<Encoding::kUnsigned>(view)};
-  const auto offer = [&](Encoding encoding, size_t bytes, size_t reference = 0) {
-    if (bytes < best.bytes) best = {encoding, bytes, reference};
+  Choice best{Encoding::kUnsigned, SampleBits<Encoding::kUnsigned>(view)};
+  const auto offer = [&](Encoding encoding, size_t bits, size_t reference = 0) {
+    if (bits < best.bits) best = {encoding, bits, reference};
   };
-  offer(Encoding::kSigned, SampleBytes<Encoding::kSigned>(view));
+  offer(Encoding::kSigned, SampleBits<Encoding::kSigned>(view));
   const ColumnKind kind = table.columns[column].kind;
-  if (kind == ColumnKind::kReal) offer(Encoding::kXor, SampleBytes<Encoding::kXor>(view));
-  if (kind != ColumnKind::kDuration) offer(Encoding::kDelta, SampleBytes<Encoding::kDelta>(view));
+  if (kind == ColumnKind::kReal) offer(Encoding::kXor, SampleBits<Encoding::kXor>(view));
+  if (kind != ColumnKind::kDuration) offer(Encoding::kDelta, SampleBits<Encoding::kDelta>(view));
   for (size_t r = 1; r < table.columns.size() && kind == ColumnKind::kDuration && r < column; ++r) {
     if (table.columns[r].kind != ColumnKind::kDuration) continue;
-    offer(Encoding::kOffset, SampleBytes<Encoding::kOffset>(View(column, r)), r);
+    offer(Encoding::kOffset, SampleBits<Encoding::kOffset>(View(column, r)), r);
   }
   if (column == 0 && table.columns.size() > 1 && table.columns[1].kind == ColumnKind::kDuration) {
-    offer(Encoding::kAfterEnd, SampleBytes<Encoding::kAfterEnd>(View(0, 1)), 1);
+    offer(Encoding::kAfterEnd, SampleBits<Encoding::kAfterEnd>(View(0, 1)), 1);
   }
+  const bool may_repeat = kind != ColumnKind::kDuration && column != 0;
+  const size_t sampled = std::min<size_t>(rows_, 512);
+  if (may_repeat && best.bits > 8 * sampled && TryDictionary(view, best.bits)) return {Encoding::kDictionary, 0};
   return best;
 }
 
 /// Leaves the dictionary of the whole column in dictionary_ and true if that is worth it by the sample.
-bool BlockEncoder::TryDictionary(const ColumnView& column, size_t bytes_to_beat) {
-  size_t bytes = 0;
+bool BlockEncoder::TryDictionary(const ColumnView& column, size_t bits_to_beat) {
+  size_t bits = 0;
   dictionary_.Clear();
   ForEachSampleStretch(column.rows, [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
       const size_t known = dictionary_.keys().size();
       const uint32_t index = dictionary_.Of(static_cast<uint64_t>(column.value[i]));
-      bytes += VarintBytes(index);
-      if (index == known) bytes += VarintBytes(ZigZag(column.value[i]));
+      bits += static_cast<size_t>(std::bit_width(index));
+      if (index == known) bits += 8 * VarintBytes(ZigZag(column.value[i]));
     }
   });
-  if (bytes * 5 > bytes_to_beat * 4) return false;
+  if (bits * 5 > bits_to_beat * 4) return false;
   dictionary_.Clear();
   for (size_t i = 0; i < column.rows; ++i) {
     dictionary_.Of(static_cast<uint64_t>(column.value[i]));
@@ -213,63 +246,64 @@ bool BlockEncoder::TryDictionary(const ColumnView& column, size_t bytes_to_beat)
   return true;
 }
 
-template <Encoding encoding>
-char* WriteResiduals(char* out, const ColumnView& column) {
-  for (size_t i = 0; i < column.rows; ++i) out = PutVarint(out, Residual<encoding>(column, i));
-  return out;
-}
-
-size_t BlockEncoder::WriteValues(ColumnView column, const TableSpec& table, const Choice& choice) {
-  char* const begin = payload_.Reserve((rows_ + block_format::kMaxDictionary + 2) * kMaxVarintBytes);
-  char* out = begin;
-  switch (choice.encoding) {
-    case Encoding::kConstant: out = PutVarint(out, ZigZag(column.value[0])); break;
-    case Encoding::kUnsigned: out = WriteResiduals<Encoding::kUnsigned>(out, column); break;
-    case Encoding::kSigned: out = WriteResiduals<Encoding::kSigned>(out, column); break;
-    case Encoding::kDelta: out = WriteResiduals<Encoding::kDelta>(out, column); break;
-    case Encoding::kXor: out = WriteResiduals<Encoding::kXor>(out, column); break;
-    case Encoding::kOffset:
-      out = PutVarint(out, table.columns[choice.reference].id);
-      out = WriteResiduals<Encoding::kOffset>(out, column);
-      break;
-    case Encoding::kAfterEnd:
-      out = PutVarint(out, table.columns[choice.reference].id);
-      out = WriteResiduals<Encoding::kAfterEnd>(out, column);
-      break;
-    case Encoding::kDictionary:
-      out = PutVarint(out, dictionary_.keys().size());
-      for (uint64_t key : dictionary_.keys()) out = PutVarint(out, ZigZag(static_cast<int64_t>(key)));
-      for (size_t i = 0; i < rows_; ++i) out = PutVarint(out, dictionary_.Of(static_cast<uint64_t>(column.value[i])));
-      break;
+/// Fills residual_ and returns the or of all of them.
+uint64_t BlockEncoder::FillColumn(const ColumnView& column, Encoding encoding) {
+  uint64_t* out = residual_.data();
+  switch (encoding) {
+    case Encoding::kConstant: return 0;
+    case Encoding::kUnsigned: return FillResiduals<Encoding::kUnsigned>(column, out);
+    case Encoding::kSigned: return FillResiduals<Encoding::kSigned>(column, out);
+    case Encoding::kDelta: return FillResiduals<Encoding::kDelta>(column, out);
+    case Encoding::kXor: return FillResiduals<Encoding::kXor>(column, out);
+    case Encoding::kOffset: return FillResiduals<Encoding::kOffset>(column, out);
+    case Encoding::kAfterEnd: return FillResiduals<Encoding::kAfterEnd>(column, out);
+    case Encoding::kDictionary: break;
   }
-  return static_cast<size_t>(out - begin);
+  for (size_t i = 0; i < column.rows; ++i) out[i] = dictionary_.Of(static_cast<uint64_t>(column.value[i]));
+  return dictionary_.keys().size() - 1;
 }
 
 void BlockEncoder::AppendColumn(const TableSpec& table, size_t column) {
   const int64_t* value = values_[column];
-  const bool constant = std::all_of(value, value + rows_, [first = rows_ > 0 ? value[0] : 0](int64_t v) { return v == first; });
-  Choice choice{Encoding::kConstant, 0};
+  const bool constant = IsConstant({value, rows_});
   if (constant && (rows_ == 0 || value[0] == 0)) return;
-  if (!constant) {
-    choice = Choose(table, column);
-    const bool names = table.columns[column].kind != ColumnKind::kDuration && column != 0;
-    const size_t sampled = std::min<size_t>(rows_, 2048);
-    if (names && choice.bytes > sampled + sampled / 16 && TryDictionary(View(column), choice.bytes)) {
-      choice = {Encoding::kDictionary, 0};
-    }
+  Choice choice{Encoding::kConstant, 0};
+  if (!constant) choice = Choose(table, column);
+  const uint64_t used = FillColumn(View(column, choice.reference), choice.encoding);
+  const size_t planes = constant ? 0 : static_cast<size_t>(std::bit_width(used) + 7) / 8;
+
+  std::string head;
+  if (choice.encoding == Encoding::kConstant) AppendVarint(head, ZigZag(value[0]));
+  if (choice.reference != 0) AppendVarint(head, table.columns[choice.reference].id);
+  if (choice.encoding == Encoding::kDictionary) {
+    AppendVarint(head, dictionary_.keys().size());
+    for (uint64_t key : dictionary_.keys()) AppendVarint(head, ZigZag(static_cast<int64_t>(key)));
   }
-  const size_t bytes = WriteValues(View(column, choice.reference), table, choice);
   AppendVarint(columns_, table.columns[column].id);
   AppendVarint(columns_, static_cast<uint64_t>(choice.encoding));
-  AppendVarint(columns_, bytes);
-  columns_.append(payload_.Reserve(0), bytes);
+  AppendVarint(columns_, head.size() + planes * rows_);
+  columns_ += head;
+  for (size_t p = 0; p < planes; ++p) AppendPlane(p);
   ++columns_written_;
 }
 
+void BlockEncoder::AppendPlane(size_t plane) {
+  char* out = plane_.Reserve(rows_);
+  ExtractPlane(residual_, plane, reinterpret_cast<uint8_t*>(out));
+  Cut();
+  columns_.append(out, rows_);
+  Cut();
+}
+
+/// Ends a zstd block here: planes have little in common, and a block has one Huffman table.
+void BlockEncoder::Cut() {
+  constexpr size_t kMinZstdBlockBytes = 1024;
+  if (columns_.size() - (cuts_.empty() ? 0 : cuts_.back()) >= kMinZstdBlockBytes) cuts_.push_back(columns_.size());
+}
+
 absl::StatusOr<std::string> BlockEncoder::Finish(const Batch& batch, const BlockNotes& notes) {
-  std::string body = std::move(lanes_);
-  AppendVarint(body, columns_written_);
-  body += columns_;
+  AppendVarint(lanes_, columns_written_);
+  const size_t body_bytes = lanes_.size() + columns_.size();
 
   std::string fields;
   AppendVarint(fields, static_cast<uint64_t>(batch.table));
@@ -277,7 +311,7 @@ absl::StatusOr<std::string> BlockEncoder::Finish(const Batch& batch, const Block
   AppendVarint(fields, rows_);
   AppendVarint(fields, ZigZag(min_time_));
   AppendVarint(fields, static_cast<uint64_t>(max_time_) - static_cast<uint64_t>(min_time_));
-  AppendVarint(fields, body.size());
+  AppendVarint(fields, body_bytes);
   AppendVarint(fields, notes.clock_maps.size());
   for (uint32_t map : notes.clock_maps) AppendVarint(fields, map);
 
@@ -288,30 +322,47 @@ absl::StatusOr<std::string> BlockEncoder::Finish(const Batch& batch, const Block
   block += static_cast<char>(fields.size() >> 8);
   block += fields;
 
+  STEPSCOPE_ASSIGN_OR_RETURN(const std::string_view frame, Compress(body_bytes));
+  return block.append(frame);
+}
+
+absl::StatusOr<std::string_view> BlockEncoder::Compress(size_t body_bytes) {
   if (!zstd_) {
     zstd_.reset(ZSTD_createCCtx());
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_compressionLevel, 1);
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_checksumFlag, 1);
   }
-  const size_t bound = ZSTD_compressBound(body.size());
-  char* target = compressed_.Reserve(bound);
-  const size_t size = ZSTD_compress2(zstd_.get(), target, bound, body.data(), body.size());
-  if (ZSTD_isError(size)) {
-    return absl::InternalError(fmt::format("zstd could not compress a block of {} rows: {}", rows_, ZSTD_getErrorName(size)));
+  ZSTD_CCtx_reset(zstd_.get(), ZSTD_reset_session_only);
+  ZSTD_CCtx_setPledgedSrcSize(zstd_.get(), body_bytes);
+  const size_t bound = ZSTD_compressBound(body_bytes) + 16 * (cuts_.size() + 2);
+  ZSTD_outBuffer out{compressed_.Reserve(bound), bound, 0};
+  const auto feed = [&](std::string_view bytes, ZSTD_EndDirective directive) {
+    ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
+    return ZSTD_compressStream2(zstd_.get(), &out, &in, directive);
+  };
+  size_t left = feed(lanes_, ZSTD_e_continue), at = 0;
+  for (size_t cut : cuts_) {
+    if (!ZSTD_isError(left)) left = feed(std::string_view(columns_).substr(at, cut - at), ZSTD_e_flush);
+    at = cut;
   }
-  lanes_ = std::move(body);  // keeps its capacity for the next block
-  return block.append(target, size);
+  if (!ZSTD_isError(left)) left = feed(std::string_view(columns_).substr(at), ZSTD_e_end);
+  if (ZSTD_isError(left)) {
+    return absl::InternalError(fmt::format("zstd could not compress a block of {} rows: {}", rows_, ZSTD_getErrorName(left)));
+  }
+  return std::string_view(static_cast<const char*>(out.dst), out.pos);
 }
 
 absl::StatusOr<std::string> BlockEncoder::Encode(const Batch& batch, const TableSpec& table, const BlockNotes& notes) {
   rows_ = batch.rows();
   columns_written_ = 0;
   columns_.clear();
+  cuts_.clear();
+  residual_.resize(rows_);
   PrepareLanes(batch, notes);
   FindTimes(batch, table);
-  gathered_.resize(std::max(gathered_.size(), table.columns.size()));
+  ordered_.resize(std::max(ordered_.size(), table.columns.size()));
   values_.resize(table.columns.size());
-  for (size_t c = 0; c < table.columns.size(); ++c) values_[c] = Gather(batch, c);
+  for (size_t c = 0; c < table.columns.size(); ++c) values_[c] = InLaneOrder(batch.columns[c], ordered_[c]);
   // The start column goes last: it may refer to the duration, and a reference stands earlier in the block.
   for (size_t c = 1; c < table.columns.size(); ++c) AppendColumn(table, c);
   AppendColumn(table, 0);

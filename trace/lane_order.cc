@@ -2,6 +2,7 @@
 #include "trace/lane_order.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "trace/dense_index.h"
@@ -28,11 +29,33 @@ LaneCount CountLanes(const std::vector<uint32_t>& lane) {
   return count;
 }
 
-bool IsIdentity(const std::vector<uint32_t>& row_at) {
-  for (uint32_t i = 0; i < row_at.size(); ++i) {
-    if (row_at[i] != i) return false;
+bool IsIdentity(const std::vector<uint32_t>& position_of) {
+  for (uint32_t i = 0; i < position_of.size(); ++i) {
+    if (position_of[i] != i) return false;
   }
   return true;
+}
+
+/// True for a batch whose rows of each lane come in order of start.
+bool LanesAreSorted(const LaneCount& count, const std::vector<int64_t>& start) {
+  std::vector<int64_t> last(count.rows.size(), std::numeric_limits<int64_t>::min());
+  for (size_t row = 0; row < start.size(); ++row) {
+    int64_t& previous = last[count.number[row]];
+    if (start[row] < previous) return false;
+    previous = start[row];
+  }
+  return true;
+}
+
+/// The slow way: sorts the rows of every lane by start and writes their new positions.
+void SortLanes(LaneOrder& order, const std::vector<int64_t>& start) {
+  std::vector<uint32_t> row_at(start.size());
+  for (uint32_t row = 0; row < row_at.size(); ++row) row_at[order.position_of[row]] = row;
+  for (const LaneRange& lane : order.lanes) {
+    const auto first = row_at.begin() + lane.first_row;
+    std::stable_sort(first, first + lane.rows, [&](uint32_t a, uint32_t b) { return start[a] < start[b]; });
+  }
+  for (uint32_t position = 0; position < row_at.size(); ++position) order.position_of[row_at[position]] = position;
 }
 
 }  // namespace
@@ -52,16 +75,10 @@ LaneOrder OrderByLane(const Batch& batch) {
     next[n] = position;
     position += count.rows[n];
   }
-  order.row_at.resize(batch.rows());
-  for (uint32_t row = 0; row < batch.rows(); ++row) order.row_at[next[count.number[row]]++] = row;
-
-  const std::vector<int64_t>& start = batch.columns[0];
-  const auto earlier = [&](uint32_t a, uint32_t b) { return start[a] < start[b]; };
-  for (const LaneRange& lane : order.lanes) {
-    const auto first = order.row_at.begin() + lane.first_row;
-    if (!std::is_sorted(first, first + lane.rows, earlier)) std::stable_sort(first, first + lane.rows, earlier);
-  }
-  if (IsIdentity(order.row_at)) order.row_at.clear();
+  order.position_of.resize(batch.rows());
+  for (size_t row = 0; row < batch.rows(); ++row) order.position_of[row] = next[count.number[row]]++;
+  if (!LanesAreSorted(count, batch.columns[0])) SortLanes(order, batch.columns[0]);
+  if (IsIdentity(order.position_of)) order.position_of.clear();
   return order;
 }
 

@@ -17,7 +17,7 @@ struct LaneRange {
 
 struct LaneOrder {
   std::vector<LaneRange> lanes;
-  std::vector<uint32_t> row_at;  ///< row_at[position] = row of the batch; empty when the batch is in lane order already
+  std::vector<uint32_t> position_of;  ///< of each row of the batch; empty when the batch is in lane order already
 };
 
 /// Linear for rows that are sorted by start within their lane, which is how sources deliver them.
