@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/core/facts.h"
+
+#include <string.h>
+
+namespace stepscope::agent {
+namespace {
+
+constexpr size_t kMaxValueBytes = 512;
+
+constexpr const char* kFacts[] = {
+    // torchrun
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    // Slurm
+    "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODEID", "SLURM_RESTART_COUNT",
+    // Open MPI
+    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
+    // Kubernetes, TorchX, Volcano, SageMaker
+    "JOB_COMPLETION_INDEX", "TORCHX_JOB_ID", "TORCHX_REPLICA_IDX", "VC_TASK_INDEX", "SM_CURRENT_HOST", "TRAINING_JOB_NAME",
+    // ours
+    "STEPSCOPE_JOB"};
+
+}  // namespace
+
+const char* EnvironmentValue(const char* const* environment, const char* key) {
+  const size_t key_bytes = strlen(key);
+  if (environment == nullptr) return nullptr;
+  for (; *environment != nullptr; ++environment) {
+    const char* entry = *environment;
+    size_t i = 0;
+    while (i < key_bytes && entry[i] == key[i]) ++i;
+    if (i == key_bytes && entry[i] == '=') return entry + i + 1;
+  }
+  return nullptr;
+}
+
+size_t CollectFacts(const char* const* environment, char* out, size_t capacity) {
+  size_t written = 0;
+  for (const char* key : kFacts) {
+    const char* value = EnvironmentValue(environment, key);
+    if (value == nullptr) continue;
+    const size_t key_bytes = strlen(key);
+    const size_t value_bytes = strlen(value);
+    if (value_bytes > kMaxValueBytes || written + key_bytes + value_bytes + 2 > capacity) continue;
+    memcpy(out + written, key, key_bytes);
+    out[written + key_bytes] = '=';
+    memcpy(out + written + key_bytes + 1, value, value_bytes + 1);
+    written += key_bytes + value_bytes + 2;
+  }
+  return written;
+}
+
+}  // namespace stepscope::agent

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/core/session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "agent/core/facts.h"
+#include "agent/core/kernel_call.h"
+
+extern "C" {
+extern char** environ;
+// What pthread_atfork calls; that one lives in a static part of libc that is not linked here.
+int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
+}
+
+namespace stepscope::agent {
+namespace {
+
+constexpr uint64_t kMs = 1000000;
+constexpr uint64_t kFirstRetry = 1000 * kMs;
+constexpr uint64_t kLongestRetry = 10000 * kMs;
+constexpr uint64_t kLongestWaitForOpener = 2 * kMs;
+constexpr uint64_t kSmallestRing = 4096;
+constexpr uint64_t kLargestRing = STEPSCOPE_RING_SENDER_BYTES;
+
+uint64_t CoarseNs() { return ClockNs(CLOCK_MONOTONIC_COARSE); }
+
+// STEPSCOPE_RING_BYTES, rounded down to a power of two.
+uint64_t ThreadRingBytes() {
+  const char* text = EnvironmentValue(environ, "STEPSCOPE_RING_BYTES");
+  uint64_t wanted = 0;
+  for (; text != nullptr && *text >= '0' && *text <= '9' && wanted < kLargestRing; ++text) {
+    wanted = wanted * 10 + static_cast<uint64_t>(*text - '0');
+  }
+  if (wanted == 0) return STEPSCOPE_RING_THREAD_BYTES;
+  uint64_t bytes = kSmallestRing;
+  while (bytes * 2 <= wanted && bytes < kLargestRing) bytes *= 2;
+  return bytes;
+}
+
+}  // namespace
+
+constinit Session g_session;
+thread_local constinit RingWriter* Session::thread_writer_ = nullptr;
+
+void Session::Prepare() {
+  uint32_t unprepared = 0;
+  if (!__atomic_compare_exchange_n(&prepared_, &unprepared, 1u, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return;
+  clock_.Choose();
+  if (!guard_.Arm()) {
+    never_ = true;
+    state_.Set("off: fork guard unsupported by this kernel");
+    __atomic_store_n(&next_try_ns_, UINT64_MAX, __ATOMIC_RELAXED);
+    return SetPhase(kOff);
+  }
+  __register_atfork(nullptr, nullptr, OnForkInChild, nullptr);
+}
+
+RingWriter* Session::SlowThreadRing() {
+  if (phase() == kOff && guard_.Token() != ForkGuard::kWiped && CoarseNs() < __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED)) {
+    return nullptr;
+  }
+  const int host_errno = errno;
+  RingWriter* writer = Ready() ? AcquireRing() : nullptr;
+  errno = host_errno;
+  return writer;
+}
+
+// True when a session is open in this very process.
+bool Session::Ready() {
+  Prepare();
+  if (never_ || !guard_.armed()) return false;
+  if (guard_.Token() == ForkGuard::kWiped && guard_.StartRenewal()) {
+    StartOver(Copy::kUnannounced);
+    guard_.Renew();
+  }
+  if (guard_.Token() <= ForkGuard::kBeingRenewed) return false;
+  switch (phase()) {
+    case kOpen: return true;
+    case kIdle: return Open(kIdle);
+    case kOff: return CoarseNs() >= __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED) && Open(kOff);
+    case kOpening: return WaitWhileOpening();
+  }
+  return false;
+}
+
+bool Session::Open(Phase from) {
+  uint32_t expected = from;
+  if (!__atomic_compare_exchange_n(&phase_, &expected, static_cast<uint32_t>(kOpening), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    return expected == kOpen || (expected == kOpening && WaitWhileOpening());
+  }
+  if (!ConnectAndSendHello()) {
+    TurnOff();
+    return false;
+  }
+  state_.Set("recording");
+  SetPhase(kOpen);
+  StartSender();
+  return true;
+}
+
+bool Session::WaitWhileOpening() {
+  const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + kLongestWaitForOpener;
+  while (phase() == kOpening && ClockNs(CLOCK_MONOTONIC) < deadline_ns) KernelCall(SYS_sched_yield);
+  if (phase() == kOpening) __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_RELAXED);
+  return phase() == kOpen;
+}
+
+void Session::TurnOff() {
+  socket_.Close();
+  try_wait_ns_ = try_wait_ns_ == 0 ? kFirstRetry : try_wait_ns_ * 2 < kLongestRetry ? try_wait_ns_ * 2 : kLongestRetry;
+  __atomic_store_n(&next_try_ns_, CoarseNs() + try_wait_ns_, __ATOMIC_RELAXED);
+  SetPhase(kOff);
+}
+
+void Session::ReadSocketPath() {
+  const char* path = EnvironmentValue(environ, "STEPSCOPE_SOCKET");
+  if (path == nullptr || *path == '\0') path = kDefaultSocketPath;
+  size_t bytes = strlen(path);
+  if (bytes >= sizeof(socket_path_)) bytes = sizeof(socket_path_) - 1;
+  memcpy(socket_path_, path, bytes);
+  socket_path_[bytes] = '\0';
+}
+
+bool Session::ConnectAndSendHello() {
+  ReadSocketPath();
+  long result = socket_.Connect(socket_path_);
+  if (result == -ENOENT || result == -ECONNREFUSED || result == -ENOTDIR) {
+    state_.Set("off: no daemon at ", socket_path_);
+    return false;
+  }
+  if (result == -EACCES || result == -EPERM) {
+    state_.Set("off: no permission to connect to ", socket_path_);
+    return false;
+  }
+  if (IsError(result)) {
+    state_.SetError("off: cannot connect to ", socket_path_, result);
+    return false;
+  }
+  if (!MakeRingFile()) return false;
+  opened_ticks_ = clock_.Read();
+  result = socket_.SendHello(Hello(), file_.fd().Use());
+  if (IsError(result)) state_.SetError("off: cannot greet the daemon at ", socket_path_, result);
+  return !IsError(result);
+}
+
+bool Session::MakeRingFile() {
+  if (writers_ == nullptr) writers_ = static_cast<RingWriter*>(MapPrivate(STEPSCOPE_RING_SLOTS * sizeof(RingWriter)));
+  if (!has_exit_key_) has_exit_key_ = pthread_key_create(&exit_key_, OnThreadExit) == 0;
+  if (writers_ == nullptr || !has_exit_key_) {
+    state_.Set("off: no memory for the agent");
+    return false;
+  }
+  if (file_.base() != nullptr && file_.fd().Use() >= 0) return true;
+  if (!RandomBytes(session_id_, sizeof(session_id_))) {
+    state_.Set("off: the kernel gives no random bytes");
+    return false;
+  }
+  file_ = RingFile();
+  const RingFile::Failure failure = file_.Create(session_id_, clock_.kind(), ThreadRingBytes());
+  if (failure.step == nullptr) return true;
+  state_.SetError("off: no ring: ", failure.step, failure.error);
+  return false;
+}
+
+HelloContent Session::Hello() const {
+  return {session_id_, clock_.kind(), opened_ticks_, file_.file_bytes(), has_parent_, parent_session_, environ};
+}
+
+void Session::StartSender() {
+  const SenderParts parts{&file_, writers_, &clock_, &names_, &state_, socket_path_, Hello(), guard_.Token()};
+  if (!sender_.Start(parts, &socket_)) {
+    state_.Set("recording without a sender: no thread to be had; the daemon reads what is in the ring");
+  } else {
+    socket_.fd().Forget();
+  }
+}
+
+RingWriter* Session::AcquireRing() {
+  RingWriter::Owner owner{guard_.Token(), ThreadId(), {}};
+  KernelCall(SYS_prctl, PR_GET_NAME, PointerArgument(owner.comm));
+  const uint64_t ticks = clock_.Read();
+  const uint32_t slot = file_.AcquireThreadRing(owner.tid, owner.comm, ticks);
+  if (slot == RingFile::kNone) {
+    file_.CountWithoutRing(ticks);
+    return nullptr;
+  }
+  RingWriter* writer = &writers_[slot];
+  writer->Open(file_.descriptor(slot), file_.data(slot), &names_, owner, ticks);
+  pthread_setspecific(exit_key_, writer);
+  thread_writer_ = writer;
+  return writer;
+}
+
+void Session::OnThreadExit(void* exiting) {
+  auto* writer = static_cast<RingWriter*>(exiting);
+  Session& session = g_session;
+  if (thread_writer_ == writer) thread_writer_ = nullptr;
+  if (writer->fork_token() != session.guard_.Token()) return;
+  writer->TellLoss();
+  session.file_.Retire(static_cast<uint32_t>(writer - session.writers_));
+}
+
+void Session::OnForkInChild() {
+  Session& session = g_session;
+  thread_writer_ = nullptr;
+  if (!session.guard_.armed() || !session.guard_.StartRenewal()) return;
+  session.StartOver(Copy::kForked);
+  session.guard_.Renew();
+}
+
+// The child's memory is a copy in which another process's session is described; nothing of it may be used or, where descriptors
+// may be shared with the parent, closed. Ring memory was not copied at all: a call that the fork interrupted finds zeroes there.
+void Session::StartOver(Copy copy) {
+  const bool announced = copy == Copy::kForked;
+  if (announced && file_.base() != nullptr) {
+    constexpr long kFixedNoReplace = 0x100000;
+    long got = KernelCall(SYS_mmap, PointerArgument(file_.base()), static_cast<long>(file_.file_bytes()), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kFixedNoReplace, -1, 0);
+    if (!IsError(got) && got != PointerArgument(file_.base())) KernelCall(SYS_munmap, got, static_cast<long>(file_.file_bytes()));
+  }
+  if (phase() == kOpen) {
+    has_parent_ = true;
+    memcpy(parent_session_, session_id_, sizeof(parent_session_));
+  }
+  sender_.AbandonAfterFork(announced);
+  if (announced) {
+    file_.fd().Close();
+    socket_.fd().Close();
+  }
+  socket_.fd().Forget();
+  file_ = RingFile();
+  writers_ = nullptr;  // the old ones stay: a thread of the child may still remember one of them
+  early_dropped_ = 0;
+  try_wait_ns_ = next_try_ns_ = 0;
+  state_.Set("idle: no record yet");
+  SetPhase(kIdle);
+}
+
+void Session::CountDropped() {
+  if (phase() == kOpen) {
+    file_.CountWithoutRing(clock_.Read());
+  } else {
+    __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_RELAXED);
+  }
+}
+
+uint64_t Session::Lost() const {
+  uint64_t lost = __atomic_load_n(&early_dropped_, __ATOMIC_RELAXED);
+  if (phase() != kOpen) return lost;
+  lost += __atomic_load_n(&file_.header()->no_ring_lost, __ATOMIC_RELAXED) + sender_.past_lost();
+  for (uint32_t ring = 0; ring < file_.ring_count(); ++ring) {
+    lost += __atomic_load_n(&file_.descriptor(ring)->lost_records, __ATOMIC_RELAXED);
+  }
+  return lost;
+}
+
+bool Session::Flush(int timeout_ms) {
+  if (phase() != kOpen || guard_.Token() <= ForkGuard::kBeingRenewed) return false;
+  uint64_t heads[STEPSCOPE_RING_SLOTS];
+  uint32_t generations[STEPSCOPE_RING_SLOTS];
+  const uint32_t count = file_.ring_count();
+  for (uint32_t ring = 0; ring < count; ++ring) {
+    generations[ring] = __atomic_load_n(&file_.descriptor(ring)->generation, __ATOMIC_ACQUIRE);
+    heads[ring] = __atomic_load_n(&file_.descriptor(ring)->head, __ATOMIC_ACQUIRE);
+  }
+  sender_.RequestPush();
+  const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + (timeout_ms > 0 ? static_cast<uint64_t>(timeout_ms) * kMs : 0);
+  for (uint32_t ring = 0; ring < count;) {
+    const stepscope_ring_descriptor* d = file_.descriptor(ring);
+    if (__atomic_load_n(&d->generation, __ATOMIC_ACQUIRE) != generations[ring] ||
+        __atomic_load_n(&d->tail, __ATOMIC_ACQUIRE) >= heads[ring]) {
+      ++ring;
+      continue;
+    }
+    if (ClockNs(CLOCK_MONOTONIC) >= deadline_ns) return false;
+    timespec pause{0, 1000000};
+    KernelCall(SYS_nanosleep, PointerArgument(&pause));
+  }
+  return true;
+}
+
+}  // namespace stepscope::agent
