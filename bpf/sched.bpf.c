@@ -361,19 +361,18 @@ static __always_inline int set_interrupt(__u32 offset, __u8 value) {
   return 0;
 }
 
-SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(hrtimer_entry) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 1); }
+/* Ends stand before beginnings: programs are attached in this order, and a mark must not outlive its interrupt. */
 SEC("tp_btf/hrtimer_expire_exit")
-int BPF_PROG(hrtimer_exit) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 0); }
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(irq_entry) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 1); }
+int BPF_PROG(hrtimer_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 0); }
 SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(irq_exit) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 0); }
+int BPF_PROG(irq_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 0); }
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), 0); }
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer_begin) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 1); }
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_begin) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 1); }
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_begin, unsigned int vector) {
   return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), vector + 1);
-}
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(softirq_end, unsigned int vector) {
-  return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), 0);
 }

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sched thread: its loop, its mailbox, draining and the books. What records mean for the task table is in
+// sched_follow.cc.
+#include "daemon/collector/sched_collector.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+
+#include "base/status.h"
+
+namespace stepscope {
+namespace {
+
+// A record is in its ring within microseconds of its time; with several rings, younger ones wait for the next drain.
+constexpr int64_t kSettleNs = 1 * kNsPerMillisecond;
+constexpr int64_t kBooksPeriodNs = kNsPerSecond;
+
+uint64_t TimeOf(std::span<const std::byte> record) {
+  if (static_cast<uint8_t>(record[0]) != STEPSCOPE_SLICE) return reinterpret_cast<const stepscope_task_event*>(record.data())->time_ns;
+  return reinterpret_cast<const stepscope_slice*>(record.data())->off_ns;
+}
+
+}  // namespace
+
+SchedCollector::SchedCollector(SchedOptions options, DeliverySink* sink, TaskObserver* observer, const Clock* clock)
+    : options_(std::move(options)),
+      sink_(sink),
+      observer_(observer),
+      clock_(clock),
+      proc_(options_.proc_root),
+      tick_ns_(kNsPerSecond / sysconf(_SC_CLK_TCK)) {
+  state_.name = "sched";
+  state_.level = "none";
+  state_.state = "off";
+}
+
+SchedCollector::~SchedCollector() { Stop(); }
+
+absl::Status SchedCollector::Start() {
+  absl::StatusOr<std::unique_ptr<SchedPrograms>> programs =
+      SchedPrograms::Load(options_.programs, [this](std::span<const std::byte> record) { OnRecord(record); });
+  std::lock_guard lock(mutex_);
+  if (!programs.ok()) {
+    state_.state = "unavailable";
+    // ErrnoStatus puts the next step behind the last "; ".
+    std::string message(programs.status().message());
+    size_t split = message.rfind("; ");
+    state_.reason = message.substr(0, split);
+    if (split != std::string::npos) state_.next_step = message.substr(split + 2);
+    return programs.status();
+  }
+  programs_ = *std::move(programs);
+  programs_->SetClass(getpid(), STEPSCOPE_CLASS_US);
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (!wake_.ok() || epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+    return ErrnoStatus(errno, "eventfd of the sched thread");
+  }
+  state_.level = "full";
+  state_.state = "idle";
+  thread_ = std::thread([this] { Loop(); });
+  pthread_setname_np(thread_.native_handle(), "sched");
+  return absl::OkStatus();
+}
+
+void SchedCollector::Stop() {
+  if (!thread_.joinable()) return;
+  Post([this] {
+    DrainRings(/*until_now=*/true);
+    CheckBooks();
+    Deliver();
+    programs_->Detach();
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    state_.state = "off";
+  });
+  thread_.join();
+}
+
+absl::Status SchedCollector::Track(Pid root, RunId run) {
+  return Call([this, root, run] { return TrackNow(root, run); });
+}
+
+absl::Status SchedCollector::Untrack(RunId run) {
+  if (std::this_thread::get_id() != thread_.get_id()) {
+    return Call([this, run] { return UntrackNow(run); });
+  }
+  Post([this, run] { UntrackNow(run).IgnoreError(); });
+  return absl::OkStatus();
+}
+
+absl::Status SchedCollector::Flush() {
+  return Call([this] {
+    DrainRings(/*until_now=*/true);
+    FinishEnded();
+    CheckBooks();
+    Deliver();
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<SchedBooks> SchedCollector::Books(RunId run) {
+  SchedBooks sum;
+  absl::Status status = Call([&]() -> absl::Status {
+    for (auto& [klass, tracked] : runs_) {
+      if (tracked.run != run) continue;
+      STEPSCOPE_ASSIGN_OR_RETURN(auto now, programs_->Books(klass));
+      for (size_t cpu = 0; cpu < now.size(); ++cpu) {
+        const stepscope_sched_books& base = tracked.at_start[cpu];
+        sum.slices += now[cpu].slices - base.slices;
+        sum.slices_lost += now[cpu].slices_lost - base.slices_lost;
+        sum.events_lost += now[cpu].events_lost - base.events_lost;
+        sum.closed_switches += now[cpu].closed_switches - base.closed_switches;
+        sum.closed_threads += now[cpu].closed_threads - base.closed_threads;
+      }
+      return absl::OkStatus();
+    }
+    return absl::NotFoundError(fmt::format("run {} is not tracked by the sched collector", run.value));
+  });
+  if (!status.ok()) return status;
+  return sum;
+}
+
+SchedCounters SchedCollector::Counters() const {
+  return {records_.load(),     slices_.load(),      unplaced_.load(),  refused_.load(),
+          slices_lost_.load(), events_lost_.load(), processes_.load(), live_threads_.load()};
+}
+
+CollectorState SchedCollector::State() const {
+  CollectorState state;
+  {
+    std::lock_guard lock(mutex_);
+    state = state_;
+  }
+  SchedCounters now = Counters();
+  state.numbers = {{"records", std::to_string(now.records)},         {"slices", std::to_string(now.slices)},
+                   {"slices_lost", std::to_string(now.slices_lost)}, {"events_lost", std::to_string(now.events_lost)},
+                   {"processes", std::to_string(now.processes)},     {"threads", std::to_string(now.threads)}};
+  return state;
+}
+
+absl::Status SchedCollector::Call(std::function<absl::Status()> work) {
+  std::promise<absl::Status> answer;
+  {
+    std::lock_guard lock(mutex_);
+    if (programs_ == nullptr) {
+      return absl::FailedPreconditionError(fmt::format("scheduling records are not available: {}; {}",
+                                                       state_.reason.empty() ? "the collector was not started" : state_.reason,
+                                                       state_.next_step.empty() ? "start it first" : state_.next_step));
+    }
+    if (stopping_) return absl::UnavailableError("the sched collector is stopping");
+    posted_.push_back([&] { answer.set_value(work()); });
+  }
+  eventfd_write(wake_.get(), 1);
+  return answer.get_future().get();
+}
+
+void SchedCollector::Post(std::function<void()> work) {
+  {
+    std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(work));
+  }
+  eventfd_write(wake_.get(), 1);
+}
+
+void SchedCollector::Loop() {
+  for (;;) {
+    Wait();
+    RunPosted();
+    std::lock_guard lock(mutex_);
+    if (stopping_ && posted_.empty()) return;
+  }
+}
+
+void SchedCollector::RunPosted() {
+  std::vector<std::function<void()>> work;
+  {
+    std::lock_guard lock(mutex_);
+    work.swap(posted_);
+  }
+  for (auto& item : work) item();
+  if (programs_->attached()) Tick();
+}
+
+void SchedCollector::Wait() {
+  int timeout_ms = programs_->attached() ? static_cast<int>(options_.drain_period.count()) : -1;
+  epoll_event events[4];
+  epoll_wait(programs_->wake_fd(), events, 4, timeout_ms);
+  eventfd_t ignored;
+  eventfd_read(wake_.get(), &ignored);
+}
+
+void SchedCollector::Tick() {
+  DrainRings(/*until_now=*/false);
+  FinishEnded();
+  if (clock_->Node() - books_checked_ >= kBooksPeriodNs) CheckBooks();
+  Deliver();
+}
+
+void SchedCollector::DrainRings(bool until_now) {
+  if (!programs_->attached()) return;
+  uint64_t settled = static_cast<uint64_t>(clock_->Node().ns - kSettleNs);
+  ++drains_;
+  programs_->Consume().IgnoreError();
+  if (held_.empty()) return;
+  // Order across rings is by time; order within one is kept.
+  std::stable_sort(held_.begin(), held_.end(), [](const HeldRecord& a, const HeldRecord& b) { return a.time_ns < b.time_ns; });
+  auto end = held_.end();
+  if (!until_now) end = std::find_if(held_.begin(), held_.end(), [&](const HeldRecord& r) { return r.time_ns >= settled; });
+  for (auto it = held_.begin(); it != end; ++it) Handle(it->bytes);
+  held_.erase(held_.begin(), end);
+}
+
+void SchedCollector::OnRecord(std::span<const std::byte> record) {
+  records_.fetch_add(1, std::memory_order_relaxed);
+  if (programs_->ring_count() == 1) return Handle(record);
+  HeldRecord held{TimeOf(record), {}};
+  std::memcpy(held.bytes.data(), record.data(), std::min(record.size(), held.bytes.size()));
+  held_.push_back(held);
+}
+
+void SchedCollector::CheckBooks() {
+  NodeTime now = clock_->Node();
+  bool events_were_lost = false;
+  for (auto& [klass, tracked] : runs_) {
+    absl::StatusOr<std::vector<stepscope_sched_books>> books = programs_->Books(klass);
+    if (!books.ok()) continue;
+    for (size_t cpu = 0; cpu < books->size(); ++cpu) {
+      int64_t slices = static_cast<int64_t>((*books)[cpu].slices_lost - tracked.reported[cpu].slices_lost);
+      int64_t events = static_cast<int64_t>((*books)[cpu].events_lost - tracked.reported[cpu].events_lost);
+      KernelLoss loss{tracked.run, static_cast<int64_t>(cpu), books_checked_, now, TableId::kSchedSlice, slices,
+                      slices * static_cast<int64_t>(sizeof(stepscope_slice))};
+      if (slices > 0) rows_.AddLoss(loss);
+      loss.table = TableId{};
+      loss.count = events;
+      loss.bytes = events * static_cast<int64_t>(sizeof(stepscope_task_event));
+      if (events > 0) rows_.AddLoss(loss);
+      slices_lost_ += static_cast<uint64_t>(slices);
+      events_lost_ += static_cast<uint64_t>(events);
+      events_were_lost = events_were_lost || events > 0;
+    }
+    tracked.reported = *std::move(books);
+  }
+  books_checked_ = now;
+  if (events_were_lost) SweepAgainstProc();
+}
+
+void SchedCollector::Deliver() {
+  processes_ = tasks_.process_count();
+  live_threads_ = tasks_.thread_count();
+  if (rows_.rows() == 0 && notes_.empty()) return;
+  size_t rows = rows_.rows();
+  Delivery delivery;
+  delivery.batches = rows_.Take();
+  delivery.notes = std::move(notes_);
+  notes_.clear();
+  if (!sink_->Deliver(std::move(delivery))) refused_ += rows;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which processes the sched collector follows: finding those that exist (scans of /proc), learning of new ones (task events),
+// letting go of dead ones, and placing each slice in the lane of its thread.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <unordered_set>
+
+#include "base/status.h"
+#include "daemon/collector/sched_collector.h"
+
+namespace stepscope {
+
+void SchedCollector::Handle(std::span<const std::byte> record) {
+  switch (static_cast<uint8_t>(record[0])) {
+    case STEPSCOPE_SLICE:
+      return HandleSlice(*reinterpret_cast<const stepscope_slice*>(record.data()));
+    case STEPSCOPE_TASK_NEW:
+    case STEPSCOPE_TASK_RENAME:
+    case STEPSCOPE_TASK_EXEC:
+      return HandleTaskEvent(*reinterpret_cast<const stepscope_task_event*>(record.data()));
+    case STEPSCOPE_TASK_EXIT:
+      return HandleExit(*reinterpret_cast<const stepscope_task_exit*>(record.data()));
+  }
+}
+
+void SchedCollector::HandleSlice(const stepscope_slice& slice) {
+  TrackedThread* thread = tasks_.Thread(static_cast<int32_t>(slice.tid));
+  if (thread == nullptr) {
+    unplaced_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  rows_.AddSlice(*thread, slice);
+  slices_.fetch_add(1, std::memory_order_relaxed);
+  if (rows_.rows() >= options_.rows_per_delivery) Deliver();
+}
+
+void SchedCollector::HandleTaskEvent(const stepscope_task_event& event) {
+  auto tracked = runs_.find(event.klass);
+  if (tracked == runs_.end()) return;
+  int32_t tgid = static_cast<int32_t>(event.tgid);
+  ProcessKey key{{tgid}, static_cast<int64_t>(event.process_start_ns) / tick_ns_};
+  TrackedProcess* process = tasks_.Process(tgid);
+  if (process != nullptr && process->key != key) {
+    EndProcess(tgid);  // the id was reused before its end was noticed
+    process = nullptr;
+  }
+  if (process == nullptr) {
+    ProcessKey parent;
+    if (TrackedProcess* known = tasks_.Process(static_cast<int32_t>(event.parent_tgid))) parent = known->key;
+    process = &Follow(key, tracked->second.run, event.klass, parent);
+  }
+  int32_t tid = static_cast<int32_t>(event.tid);
+  if (event.type == STEPSCOPE_TASK_EXEC && event.old_tid != event.tid) tasks_.RemoveThread(static_cast<int32_t>(event.old_tid));
+  TrackedThread* thread = tasks_.Thread(tid);
+  bool is_new = thread == nullptr || thread->tgid != tgid;
+  if (is_new) thread = &tasks_.AddThread(*process, tid, {});
+  std::string comm(event.comm, strnlen(event.comm, sizeof(event.comm)));
+  InnerIds inner{static_cast<int32_t>(event.inner_tid), static_cast<int32_t>(event.inner_tgid), event.pid_ns};
+  NameThread(*thread, std::move(comm), inner, is_new);
+  if (event.type == STEPSCOPE_TASK_EXEC) NameProcess(*process);
+}
+
+void SchedCollector::HandleExit(const stepscope_task_exit& exit) {
+  TrackedThread* thread = tasks_.Thread(static_cast<int32_t>(exit.tid));
+  if (thread == nullptr || thread->tgid != static_cast<int32_t>(exit.tgid)) return;
+  if (observer_ != nullptr) {
+    observer_->OnThreadExit(thread->run, thread->key,
+                            {exit.switches, static_cast<int64_t>(exit.exec_ns), static_cast<int64_t>(exit.run_delay_ns),
+                             exit.min_faults, exit.maj_faults});
+  }
+  TrackedProcess* process = tasks_.RemoveThread(static_cast<int32_t>(exit.tid));
+  if (process != nullptr) ending_.push_back({process->key, drains_});
+}
+
+absl::Status SchedCollector::TrackNow(Pid root, RunId run) {
+  std::optional<ProcStat> stat = proc_.Stat(root.value);
+  if (!stat) return absl::NotFoundError(fmt::format("process {} does not exist; nothing to track", root.value));
+  if (root.value == getpid()) return absl::InvalidArgumentError("the daemon does not record itself; track another process");
+  if (TrackedProcess* process = tasks_.Process(root.value); process != nullptr && process->run != run) {
+    return absl::AlreadyExistsError(fmt::format("process {} already belongs to run {}; end that job first", root.value, process->run.value));
+  }
+  STEPSCOPE_ASSIGN_OR_RETURN(uint8_t klass, ClassFor(run));
+  if (absl::Status attached = programs_->Attach(); !attached.ok()) {
+    runs_.erase(klass);
+    return attached;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    state_.state = "on";
+  }
+  if (tasks_.Process(root.value) == nullptr) {
+    ProcessKey parent{{stat->parent}, 0};
+    if (std::optional<ProcStat> above = proc_.Stat(stat->parent)) parent.start_ticks = above->start_ticks;
+    FollowFound({root, stat->start_ticks}, run, klass, parent);
+  }
+  // A child made before its parent was followed is in /proc by now; one made later announces itself.
+  while (FollowFoundDescendants(klass, run)) {
+  }
+  Deliver();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint8_t> SchedCollector::ClassFor(RunId run) {
+  for (const auto& [klass, tracked] : runs_) {
+    if (tracked.run == run) return klass;
+  }
+  constexpr unsigned kClasses = STEPSCOPE_CLASS_COUNT - STEPSCOPE_CLASS_FIRST_JOB;
+  for (unsigned i = 0; i < kClasses; ++i) {
+    // Round robin: records of the class's previous run have long been read when its turn comes again.
+    last_class_ = last_class_ + 1u < STEPSCOPE_CLASS_COUNT ? last_class_ + 1 : STEPSCOPE_CLASS_FIRST_JOB;
+    if (runs_.contains(last_class_)) continue;
+    STEPSCOPE_ASSIGN_OR_RETURN(auto books, programs_->Books(last_class_));
+    if (runs_.empty()) books_checked_ = clock_->Node();
+    runs_[last_class_] = {run, books, books};
+    return last_class_;
+  }
+  return absl::ResourceExhaustedError(fmt::format("{} jobs are tracked already; end one first", kClasses));
+}
+
+bool SchedCollector::FollowFoundDescendants(uint8_t klass, RunId run) {
+  bool added = false;
+  for (const ProcStat& stat : proc_.All()) {
+    TrackedProcess* parent = tasks_.Process(stat.parent);
+    if (parent == nullptr || parent->run != run || tasks_.Process(stat.pid) != nullptr || stat.pid == getpid()) continue;
+    ProcessKey parent_key = parent->key;
+    FollowFound({{stat.pid}, stat.start_ticks}, run, klass, parent_key);
+    added = true;
+  }
+  return added;
+}
+
+// The class comes first: a thread made after it announces itself, one made before it is in /proc.
+void SchedCollector::FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent) {
+  programs_->SetClass(key.pid.value, klass);
+  FollowFoundThreads(Follow(key, run, klass, parent));
+}
+
+// The kernel side has the class already when it announces a process; setting it again here could hit a reused id.
+TrackedProcess& SchedCollector::Follow(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent) {
+  TrackedProcess& process = tasks_.AddProcess(key, run, klass);
+  if (observer_ != nullptr) observer_->OnProcess(run, key, parent);
+  NameProcess(process);
+  return process;
+}
+
+void SchedCollector::FollowFoundThreads(TrackedProcess& process) {
+  int32_t tgid = process.key.pid.value;
+  for (int32_t tid : proc_.Threads(tgid)) {
+    if (TrackedThread* known = tasks_.Thread(tid); known != nullptr && known->tgid == tgid) continue;
+    TrackedThread& thread = tasks_.AddThread(process, tid, {});
+    NameThread(thread, proc_.Comm(tgid, tid), proc_.Inner(tgid, tid), /*is_new=*/true);
+  }
+}
+
+void SchedCollector::NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new) {
+  if (!is_new && comm == thread.comm) return;
+  thread.comm = std::move(comm);
+  EntityNote note{thread.run, thread.key, thread.comm, -1, inner.tid == thread.tid ? 0 : inner.tid};
+  notes_.push_back(std::move(note));
+  if (observer_ != nullptr) {
+    observer_->OnThread({thread.run, thread.key, thread.comm, inner.tid, inner.tgid, inner.pid_namespace, is_new});
+  }
+}
+
+void SchedCollector::NameProcess(const TrackedProcess& process) {
+  int32_t tgid = process.key.pid.value;
+  std::string command = proc_.Command(tgid);
+  if (command.empty()) command = proc_.Comm(tgid, tgid);
+  if (command.empty()) return;  // already gone
+  EntityKey key{EntityKind::kProcess, tgid, process.key.start_ticks, 0, {}};
+  notes_.push_back({process.run, key, std::move(command), -1, 0});
+}
+
+void SchedCollector::EndProcess(int32_t tgid) {
+  TrackedProcess* process = tasks_.Process(tgid);
+  if (process == nullptr) return;
+  ProcessKey key = process->key;
+  RunId run = process->run;
+  tasks_.RemoveProcess(tgid);
+  if (observer_ != nullptr) observer_->OnProcessExit(run, key, tasks_.ProcessesOf(run).size());
+}
+
+// A process all of whose known threads ended is let go one drain later, and only if /proc agrees: an announcement may have
+// been lost, and its threads would be lost with the class.
+void SchedCollector::FinishEnded() {
+  std::vector<Ending> later;
+  for (const Ending& ending : ending_) {
+    if (ending.seen_in_drain == drains_) {
+      later.push_back(ending);
+      continue;
+    }
+    int32_t tgid = ending.key.pid.value;
+    TrackedProcess* process = tasks_.Process(tgid);
+    if (process == nullptr || process->key != ending.key || process->threads > 0) continue;
+    std::optional<ProcStat> stat = proc_.Stat(tgid);
+    bool is_zombie = stat && (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
+    bool is_ours = stat && stat->start_ticks == ending.key.start_ticks;
+    if (is_ours && !is_zombie) {
+      FollowFoundThreads(*process);
+      continue;
+    }
+    if (!stat || is_ours) programs_->SetClass(tgid, STEPSCOPE_CLASS_OUT);
+    EndProcess(tgid);
+  }
+  ending_ = std::move(later);
+}
+
+// After lost task events: what the table holds and /proc does not is over, what /proc holds and the table does not is added.
+void SchedCollector::SweepAgainstProc() {
+  for (int32_t tgid : tasks_.Processes()) {
+    std::vector<int32_t> alive = proc_.Threads(tgid);
+    std::unordered_set<int32_t> is_alive(alive.begin(), alive.end());
+    TrackedProcess* ended = nullptr;
+    for (int32_t tid : tasks_.ThreadsOf(tgid)) {
+      if (!is_alive.contains(tid)) ended = tasks_.RemoveThread(tid);
+    }
+    TrackedProcess* process = tasks_.Process(tgid);
+    if (ended != nullptr) ending_.push_back({process->key, drains_});
+    else if (process->threads > 0) FollowFoundThreads(*process);
+  }
+  for (auto& [klass, tracked] : runs_) {
+    while (FollowFoundDescendants(klass, tracked.run)) {
+    }
+  }
+}
+
+absl::Status SchedCollector::UntrackNow(RunId run) {
+  auto tracked = runs_.begin();
+  while (tracked != runs_.end() && tracked->second.run != run) ++tracked;
+  if (tracked == runs_.end()) return absl::OkStatus();
+  // Children made between two passes inherit the class and are in the ring by then.
+  while (!tasks_.ProcessesOf(run).empty()) {
+    for (int32_t tgid : tasks_.ProcessesOf(run)) programs_->SetClass(tgid, STEPSCOPE_CLASS_OUT);
+    DrainRings(/*until_now=*/true);
+    for (int32_t tgid : tasks_.ProcessesOf(run)) {
+      if (programs_->ClassOf(tgid) == STEPSCOPE_CLASS_OUT) tasks_.RemoveProcess(tgid);
+    }
+  }
+  CheckBooks();
+  Deliver();
+  runs_.erase(tracked);
+  if (!runs_.empty()) return absl::OkStatus();
+  programs_->Detach();
+  std::lock_guard lock(mutex_);
+  state_.state = "idle";
+  return absl::OkStatus();
+}
+
+}  // namespace stepscope

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads of procfs the sched collector needs to find processes that were there before it. Every read may meet a process that
+// is gone by then: that is an empty answer, not an error. `root` is the seam ("/proc" in production).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepscope {
+
+struct ProcStat {
+  int32_t pid = 0;
+  std::string comm;
+  char state = '?';        ///< as in /proc/PID/stat: R S D Z …
+  int32_t parent = 0;
+  int32_t threads = 0;
+  int64_t start_ticks = 0;  ///< field 22: clock ticks since boot
+};
+
+/// Ids as the process sees itself: the last entries of NSpid and NStgid, and the inode of that pid namespace (0 = not readable).
+struct InnerIds {
+  int32_t tid = 0;
+  int32_t tgid = 0;
+  uint32_t pid_namespace = 0;
+};
+
+class ProcScan {
+ public:
+  explicit ProcScan(std::string root) : root_(std::move(root)) {}
+
+  std::optional<ProcStat> Stat(int32_t pid) const;
+  /// Host tids of a process.
+  std::vector<int32_t> Threads(int32_t pid) const;
+  std::string Comm(int32_t pid, int32_t tid) const;
+  /// Arguments joined by blanks; empty for a process without (zombies).
+  std::string Command(int32_t pid) const;
+  InnerIds Inner(int32_t pid, int32_t tid) const;
+  /// Stat of every process.
+  std::vector<ProcStat> All() const;
+
+ private:
+  std::string root_;
+};
+
+/// One /proc/PID/stat line; nullopt if it is none. A comm may hold blanks and brackets, so fields count from the last ')'.
+std::optional<ProcStat> ParseProcStat(std::string_view line);
+
+}  // namespace stepscope

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/collector/sched_programs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+
+#include "base/status.h"
+#include "sched.skel.h"
+
+namespace stepscope {
+namespace {
+
+constexpr std::string_view kRightsStep =
+    "give the daemon CAP_BPF and CAP_PERFMON (in a container: --cap-add, and a seccomp profile that allows bpf)";
+constexpr std::string_view kBtfStep = "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (5.15 or later)";
+
+// One CPU's value of the "interrupts" map as user space sees it: padded to 8 bytes.
+struct alignas(8) interrupt_context {
+  uint8_t marks[3] = {};
+};
+
+// libbpf explains a failed load only through this callback; the last warning goes into our Status.
+thread_local std::string g_last_warning;
+
+int KeepWarning(libbpf_print_level level, const char* format, va_list args) {
+  if (level != LIBBPF_WARN) return 0;
+  char line[512];
+  vsnprintf(line, sizeof(line), format, args);
+  std::string text(line);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  // The verifier's log follows the reason; one line is what an operator can use.
+  if (text.find("BEGIN PROG LOAD LOG") == std::string::npos) g_last_warning = text.substr(0, text.find('\n'));
+  return 0;
+}
+
+absl::Status StepError(int error_number, std::string_view step) {
+  std::string_view next = error_number == EPERM || error_number == EACCES ? kRightsStep : kBtfStep;
+  std::string what = g_last_warning.empty() ? std::string(step) : fmt::format("{} ({})", step, g_last_warning);
+  return ErrnoStatus(error_number, what, next);
+}
+
+// Whether the kernel's sched_switch tracepoint hands over prev_state (context, preempt, prev, next, prev_state).
+bool SwitchCarriesState(const std::string& btf_path) {
+  btf* types = btf__parse(btf_path.c_str(), nullptr);
+  if (types == nullptr) return false;
+  bool carries = false;
+  int id = btf__find_by_name_kind(types, "btf_trace_sched_switch", BTF_KIND_TYPEDEF);
+  if (id > 0) {
+    const btf_type* pointer = btf__type_by_id(types, btf__type_by_id(types, static_cast<uint32_t>(id))->type);
+    const btf_type* prototype = btf__type_by_id(types, pointer->type);
+    carries = btf_is_func_proto(prototype) && btf_vlen(prototype) >= 5;
+  }
+  btf__free(types);
+  return carries;
+}
+
+absl::Status CheckSizes(const SchedProgramOptions& options) {
+  if (!std::has_single_bit(options.ring_bytes) || options.ring_bytes < static_cast<uint32_t>(getpagesize())) {
+    return absl::InvalidArgumentError(
+        fmt::format("sched ring of {} bytes: must be a power of two of at least one page; set collector.ring_bytes", options.ring_bytes));
+  }
+  if (options.cpus_per_ring == 0) return absl::InvalidArgumentError("sched cpus_per_ring is 0; use 16");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SchedPrograms>> SchedPrograms::Load(const SchedProgramOptions& options, RecordHandler on_record) {
+  STEPSCOPE_RETURN_IF_ERROR(CheckSizes(options));
+  if (access(options.btf_path.c_str(), R_OK) != 0) {
+    return ErrnoStatus(errno, fmt::format("scheduling records need kernel type information: read({})", options.btf_path), kBtfStep);
+  }
+  std::unique_ptr<SchedPrograms> programs(new SchedPrograms);
+  programs->on_record_ = std::move(on_record);
+  libbpf_print_fn_t previous = libbpf_set_print(KeepWarning);
+  g_last_warning.clear();
+  absl::Status status = programs->OpenAndLoad(options);
+  if (status.ok()) status = programs->CreateRings(options);
+  // Attaching needs rights of its own: find out now, not when the first job starts.
+  if (status.ok()) status = programs->Attach();
+  programs->Detach();
+  libbpf_set_print(previous);
+  if (!status.ok()) return status;
+  return programs;
+}
+
+absl::Status SchedPrograms::OpenAndLoad(const SchedProgramOptions& options) {
+  skeleton_ = sched::open();
+  if (skeleton_ == nullptr) return StepError(errno, "opening the scheduling programs");
+  bool with_state = !options.use_task_state && SwitchCarriesState(options.btf_path);
+  bpf_program__set_autoload(skeleton_->progs.sched_switch, with_state);
+  bpf_program__set_autoload(skeleton_->progs.sched_switch_no_state, !with_state);
+  skeleton_->rodata->cpus_per_ring = options.cpus_per_ring;
+  skeleton_->rodata->wake_bytes = options.ring_bytes / 8;
+  int error = sched::load(skeleton_);
+  if (error != 0) return StepError(-error, "loading the scheduling programs");
+  return absl::OkStatus();
+}
+
+absl::Status SchedPrograms::CreateRings(const SchedProgramOptions& options) {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.ok()) return ErrnoStatus(errno, "epoll_create1 for the scheduling rings");
+  uint32_t cpus = static_cast<uint32_t>(libbpf_num_possible_cpus());
+  uint32_t count = (cpus + options.cpus_per_ring - 1) / options.cpus_per_ring;
+  if (count > bpf_map__max_entries(skeleton_->maps.rings)) {
+    return absl::InvalidArgumentError(fmt::format("{} CPUs with {} per ring need {} rings, more than {}; raise cpus_per_ring", cpus,
+                                                  options.cpus_per_ring, count, bpf_map__max_entries(skeleton_->maps.rings)));
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    unique_fd ring(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "stepscope_ring", 0, 0, options.ring_bytes, nullptr));
+    if (!ring.ok()) return StepError(errno, fmt::format("creating scheduling ring {} of {} bytes", i, options.ring_bytes));
+    int fd = ring.get();
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rings), &i, &fd, 0) != 0) return StepError(errno, "publishing a scheduling ring");
+    if (reader_ == nullptr) reader_ = ring_buffer__new(fd, &SchedPrograms::OnRecord, this, nullptr);
+    else if (ring_buffer__add(reader_, fd, &SchedPrograms::OnRecord, this) != 0) return StepError(errno, "mapping a scheduling ring");
+    if (reader_ == nullptr) return StepError(errno, "mapping a scheduling ring");
+    // Edge-triggered: a level would be reported for any byte in the ring and turn the timer into a busy loop.
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return ErrnoStatus(errno, "watching a scheduling ring");
+    rings_.push_back(std::move(ring));
+  }
+  return absl::OkStatus();
+}
+
+SchedPrograms::~SchedPrograms() {
+  Detach();
+  if (reader_ != nullptr) ring_buffer__free(reader_);
+  if (skeleton_ != nullptr) sched::destroy(skeleton_);
+}
+
+absl::Status SchedPrograms::Attach() {
+  if (attached_) return absl::OkStatus();
+  ++skeleton_->data->attachment;
+  // A mark set by a beginning whose end came after the last detachment would name no task as a waker until the next one.
+  std::vector<interrupt_context> clear(static_cast<size_t>(libbpf_num_possible_cpus()));
+  uint32_t zero = 0;
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.interrupts), &zero, clear.data(), 0) != 0) {
+    return StepError(errno, "clearing the interrupt marks");
+  }
+  int error = sched::attach(skeleton_);
+  if (error != 0) {
+    sched::detach(skeleton_);
+    return StepError(-error, "attaching the scheduling programs");
+  }
+  attached_ = true;
+  return absl::OkStatus();
+}
+
+void SchedPrograms::Detach() {
+  if (skeleton_ == nullptr) return;
+  sched::detach(skeleton_);
+  attached_ = false;
+}
+
+void SchedPrograms::SetClass(int32_t tgid, uint8_t klass) {
+  if (tgid > 0 && static_cast<uint32_t>(tgid) < STEPSCOPE_MAX_TGID) skeleton_->bss->class_of[tgid] = klass;
+}
+
+uint8_t SchedPrograms::ClassOf(int32_t tgid) const {
+  return tgid > 0 && static_cast<uint32_t>(tgid) < STEPSCOPE_MAX_TGID ? skeleton_->bss->class_of[tgid] : STEPSCOPE_CLASS_OUT;
+}
+
+int SchedPrograms::OnRecord(void* self, void* data, size_t size) {
+  static_cast<SchedPrograms*>(self)->on_record_({static_cast<const std::byte*>(data), size});
+  return 0;
+}
+
+absl::Status SchedPrograms::Consume() {
+  int count = ring_buffer__consume(reader_);
+  if (count < 0) return ErrnoStatus(-count, "reading the scheduling rings");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<stepscope_sched_books>> SchedPrograms::Books(uint8_t klass) const {
+  std::vector<stepscope_sched_books> books(static_cast<size_t>(libbpf_num_possible_cpus()));
+  uint32_t key = klass;
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.books), &key, books.data()) != 0) {
+    return ErrnoStatus(errno, fmt::format("reading the scheduling books of class {}", klass));
+  }
+  return books;
+}
+
+}  // namespace stepscope

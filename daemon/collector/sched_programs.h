@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loaded scheduling programs: load once, attach while something is tracked, read rings and books. Owns every BPF handle.
+// Used by the sched thread only, after Load.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/unique_fd.h"
+#include "contract/sched_record.h"
+
+struct sched;        // generated skeleton
+struct ring_buffer;  // libbpf
+
+namespace stepscope {
+
+struct SchedProgramOptions {
+  uint32_t ring_bytes = 4u << 20;  ///< of each ring; power of two, at least one page
+  uint32_t cpus_per_ring = 16;
+  bool use_task_state = false;     ///< take the switch program of kernels whose tracepoint lacks prev_state
+  std::string btf_path = "/sys/kernel/btf/vmlinux";
+};
+
+class SchedPrograms {
+ public:
+  using RecordHandler = std::function<void(std::span<const std::byte>)>;
+
+  /// Loads the programs; nothing runs yet. The error names the step, its errno and what to change. `on_record` is called by
+  /// Consume for each record.
+  static absl::StatusOr<std::unique_ptr<SchedPrograms>> Load(const SchedProgramOptions& options, RecordHandler on_record);
+  ~SchedPrograms();
+  SchedPrograms(const SchedPrograms&) = delete;
+  SchedPrograms& operator=(const SchedPrograms&) = delete;
+
+  absl::Status Attach();
+  void Detach();
+  bool attached() const { return attached_; }
+
+  void SetClass(int32_t tgid, uint8_t klass);
+  uint8_t ClassOf(int32_t tgid) const;
+
+  size_t ring_count() const { return rings_.size(); }
+  /// Readable when a ring passed another eighth of its size since the last time (edge: once per crossing).
+  int wake_fd() const { return epoll_.get(); }
+  /// Reads every ring until it is empty.
+  absl::Status Consume();
+  /// What each CPU wrote and lost for a class since Load.
+  absl::StatusOr<std::vector<stepscope_sched_books>> Books(uint8_t klass) const;
+
+ private:
+  SchedPrograms() = default;
+  absl::Status OpenAndLoad(const SchedProgramOptions& options);
+  absl::Status CreateRings(const SchedProgramOptions& options);
+  static int OnRecord(void* self, void* data, size_t size);
+
+  RecordHandler on_record_;
+  ::sched* skeleton_ = nullptr;
+  ::ring_buffer* reader_ = nullptr;
+  std::vector<unique_fd> rings_;
+  unique_fd epoll_;
+  bool attached_ = false;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A DeliverySink that keeps every row, can be held (a reader that fell behind), and a TaskObserver that keeps what it is told.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "daemon/collector/task_observer.h"
+#include "daemon/pipeline/delivery.h"
+
+namespace stepscope {
+
+class KeptRows final : public DeliverySink {
+ public:
+  using Row = std::vector<int64_t>;
+
+  bool Deliver(Delivery delivery) override {
+    std::unique_lock lock(mutex_);
+    is_waiting_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !is_held_; });
+    is_waiting_ = false;
+    for (const Batch& batch : delivery.batches) {
+      for (size_t row = 0; row < batch.rows(); ++row) {
+        Row values;
+        for (const auto& column : batch.columns) values.push_back(column[row]);
+        auto& lanes = batch.table == TableId::kLoss ? losses_ : slices_;
+        lanes[batch.entities[batch.lane[row]]].push_back(std::move(values));
+      }
+    }
+    for (EntityNote& note : delivery.notes) notes_.push_back(std::move(note));
+    return true;
+  }
+
+  /// From now on Deliver blocks.
+  void Hold() {
+    std::lock_guard lock(mutex_);
+    is_held_ = true;
+  }
+  void AwaitBlockedReader() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_waiting_; });
+  }
+  void Release() {
+    std::lock_guard lock(mutex_);
+    is_held_ = false;
+    changed_.notify_all();
+  }
+
+  std::map<EntityKey, std::vector<Row>> Slices() const {
+    std::lock_guard lock(mutex_);
+    return slices_;
+  }
+  /// Rows of the thread `tid`, whatever process it is of.
+  std::vector<Row> SlicesOf(int32_t tid) const {
+    std::vector<Row> rows;
+    for (const auto& [key, lane] : Slices()) {
+      if (key.c == tid) rows.insert(rows.end(), lane.begin(), lane.end());
+    }
+    return rows;
+  }
+  uint64_t SliceCount() const {
+    uint64_t count = 0;
+    for (const auto& [key, lane] : Slices()) count += lane.size();
+    return count;
+  }
+  uint64_t LostSlices() const {
+    std::lock_guard lock(mutex_);
+    int64_t count = 0;
+    for (const auto& [key, lane] : losses_) {
+      for (const Row& row : lane) {
+        if (row[loss_column::kTable] == static_cast<int64_t>(TableId::kSchedSlice)) count += row[loss_column::kCount];
+      }
+    }
+    return static_cast<uint64_t>(count);
+  }
+  std::vector<EntityNote> Notes() const {
+    std::lock_guard lock(mutex_);
+    return notes_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_held_ = false, is_waiting_ = false;
+  std::map<EntityKey, std::vector<Row>> slices_, losses_;
+  std::vector<EntityNote> notes_;
+};
+
+class KeptTasks final : public TaskObserver {
+ public:
+  void OnProcess(RunId, ProcessKey process, ProcessKey parent) override {
+    std::lock_guard lock(mutex_);
+    parents[process] = parent;
+  }
+  void OnProcessExit(RunId, ProcessKey process, size_t) override {
+    std::lock_guard lock(mutex_);
+    ended.push_back(process);
+  }
+  void OnThread(const ThreadFacts& thread) override {
+    std::lock_guard lock(mutex_);
+    threads.push_back(thread);
+  }
+  void OnThreadExit(RunId, const EntityKey& thread, const ThreadTotals& final_totals) override {
+    std::lock_guard lock(mutex_);
+    totals.emplace_back(thread, final_totals);
+  }
+  uint64_t SwitchesOfEnded() {
+    std::lock_guard lock(mutex_);
+    uint64_t sum = 0;
+    for (const auto& entry : totals) sum += entry.second.switches;
+    return sum;
+  }
+
+  std::mutex mutex_;
+  std::map<ProcessKey, ProcessKey> parents;
+  std::vector<ProcessKey> ended;
+  std::vector<ThreadFacts> threads;
+  std::vector<std::pair<EntityKey, ThreadTotals>> totals;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Test side of sched_workload: starts it, talks to it, and reads the kernel's own counters of its threads.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "daemon/collector/sched_proc_scan.h"
+
+namespace stepscope {
+
+/// The kernel's books of one blocked thread.
+struct KernelBooks {
+  uint64_t switches = 0;
+  int64_t exec_ns = 0;
+  int64_t run_delay_ns = 0;
+  friend bool operator==(const KernelBooks&, const KernelBooks&) = default;
+};
+
+class RecordedProcess {
+ public:
+  /// Forks; the child waits for Exec().
+  RecordedProcess() {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      setpgid(0, 0);
+      dup2(in[0], 0);
+      dup2(out[1], 1);
+      char go;
+      if (read(0, &go, 1) != 1) _exit(1);
+      execl(SCHED_WORKLOAD, "sched_workload", nullptr);
+      _exit(127);
+    }
+    setpgid(pid_, pid_);
+    close(in[0]);
+    close(out[1]);
+    to_ = in[1];
+    from_ = out[0];
+  }
+  ~RecordedProcess() {
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    close(to_);
+    close(from_);
+  }
+
+  pid_t pid() const { return pid_; }
+  std::string Exec() {
+    if (write(to_, "x", 1) != 1) return "";
+    return ReadLine();
+  }
+  /// Sends one command and waits for its answer.
+  std::string Do(const std::string& command) {
+    std::string line = command + "\n";
+    if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return "";
+    return ReadLine();
+  }
+
+  /// Counters of every thread of `pid`, once all of them are off their CPUs (the kernel answers "running" to /proc/…/syscall
+  /// until then, whatever the state letter says).
+  static std::map<int32_t, KernelBooks> Books(pid_t pid) {
+    std::map<int32_t, KernelBooks> books;
+    auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < deadline) {
+      books.clear();
+      bool all_blocked = true;
+      for (int32_t tid : ProcScan("/proc").Threads(pid)) {
+        std::string task = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid);
+        if (ReadAll(task + "/syscall").starts_with("running")) all_blocked = false;
+        books[tid] = ReadBooks(task);
+      }
+      if (all_blocked && !books.empty()) return books;
+    }
+    return {};
+  }
+
+ private:
+  static std::string ReadAll(const std::string& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static KernelBooks ReadBooks(const std::string& task) {
+    KernelBooks books;
+    std::istringstream status(ReadAll(task + "/status"));
+    for (std::string key; status >> key;) {
+      uint64_t count = 0;
+      if (key == "voluntary_ctxt_switches:" || key == "nonvoluntary_ctxt_switches:") status >> count;
+      books.switches += count;
+    }
+    std::istringstream(ReadAll(task + "/schedstat")) >> books.exec_ns >> books.run_delay_ns;
+    return books;
+  }
+  std::string ReadLine() {
+    std::string line;
+    char c;
+    pollfd ready{from_, POLLIN, 0};
+    while (poll(&ready, 1, 60'000) == 1 && read(from_, &c, 1) == 1 && c != '\n') line += c;
+    return line;
+  }
+
+  pid_t pid_ = -1;
+  int to_ = -1, from_ = -1;
+};
+
+}  // namespace stepscope
