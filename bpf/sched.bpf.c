@@ -11,9 +11,8 @@
 #include "bpf/slice_logic.h"
 
 /* Below the types, as they use them. */
-#include <bpf/bpf_helpers.h>
-
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #define MAX_RINGS 64
@@ -99,8 +98,7 @@ static __always_inline void submit(void* ring, void* record) {
 
 /* State of a thread for this attachment and class; null if the kernel had no memory for it. */
 static __always_inline struct stepscope_thread_state* state_of(struct task_struct* task, __u32 klass) {
-  struct stepscope_thread_state* state =
-      bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+  struct stepscope_thread_state* state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
   __u32 owner = (attachment << 8) | klass;
   if (state && state->owner != owner) {
     __builtin_memset(state, 0, sizeof(*state));

@@ -23,14 +23,14 @@
 
 /* Kept per thread between events; all zero = nothing known. */
 struct stepscope_thread_state {
-  uint32_t owner;          /* who initialised it: (attachment << 8) | class; another value = start over */
-  uint32_t announced_tid;  /* tid the last announcement was written under; 0 = none */
-  uint64_t on_ns;          /* 0 = not seen on a CPU */
-  uint64_t off_ns;         /* last switch-out; 0 = none seen */
-  uint64_t waking_ns;      /* pending wake; 0 = none */
-  uint64_t wait_ns;        /* of the turn that runs now */
-  uint64_t clock_on_ns;    /* run-queue clock at switch-in; 0 = unknown */
-  uint64_t exec_ns;        /* baselines: counter values the last written record accounts for */
+  uint32_t owner;         /* who initialised it: (attachment << 8) | class; another value = start over */
+  uint32_t announced_tid; /* tid the last announcement was written under; 0 = none */
+  uint64_t on_ns;         /* 0 = not seen on a CPU */
+  uint64_t off_ns;        /* last switch-out; 0 = none seen */
+  uint64_t waking_ns;     /* pending wake; 0 = none */
+  uint64_t wait_ns;       /* of the turn that runs now */
+  uint64_t clock_on_ns;   /* run-queue clock at switch-in; 0 = unknown */
+  uint64_t exec_ns;       /* baselines: counter values the last written record accounts for */
   uint64_t run_delay_ns;
   uint64_t min_faults;
   uint64_t maj_faults;
@@ -39,26 +39,26 @@ struct stepscope_thread_state {
   uint32_t turn_waker;      /* who woke the turn that runs now */
   uint8_t waking_kind;
   uint8_t turn_waker_kind;
-  uint8_t end_state;        /* stepscope_slice_state of the last switch-out */
+  uint8_t end_state; /* stepscope_slice_state of the last switch-out */
   uint8_t has_baseline;
   uint8_t has_switches_before;
-  uint8_t is_new;           /* no turn yet */
+  uint8_t is_new; /* no turn yet */
   uint8_t pad[2];
 };
 
 /* The kernel's counters of a thread, read at a switch. */
 struct stepscope_task_counters {
   uint64_t now_ns;
-  uint64_t switches;      /* nvcsw + nivcsw */
-  uint64_t exec_ns;       /* se.sum_exec_runtime */
-  uint64_t turn_exec_ns;  /* se.sum_exec_runtime - se.prev_sum_exec_runtime: this turn alone (CFS) */
+  uint64_t switches;     /* nvcsw + nivcsw */
+  uint64_t exec_ns;      /* se.sum_exec_runtime */
+  uint64_t turn_exec_ns; /* se.sum_exec_runtime - se.prev_sum_exec_runtime: this turn alone (CFS) */
   uint64_t run_delay_ns;
   uint64_t min_faults;
   uint64_t maj_faults;
-  uint64_t clock_ns;      /* rq->clock; 0 = not readable */
+  uint64_t clock_ns; /* rq->clock; 0 = not readable */
   uint64_t arg0;
   uint32_t tid;
-  uint32_t state;         /* prev_state */
+  uint32_t state; /* prev_state */
   uint16_t cpu;
   int16_t syscall;
   uint8_t is_preempted;
@@ -168,8 +168,8 @@ static inline __attribute__((always_inline)) int32_t stepscope_take_exec(struct 
 
 static inline __attribute__((always_inline)) void stepscope_fill_slice(struct stepscope_slice* out,
                                                                        struct stepscope_thread_state* t,
-                                                                       const struct stepscope_task_counters* c,
-                                                                       uint32_t state, uint32_t flags) {
+                                                                       const struct stepscope_task_counters* c, uint32_t state,
+                                                                       uint32_t flags) {
   uint64_t stolen_ns = 0;
   if (t->clock_on_ns) stolen_ns = stepscope_excess(c->clock_ns, t->clock_on_ns + c->turn_exec_ns);
   out->type = STEPSCOPE_SLICE;

@@ -32,7 +32,7 @@
 
 enum stepscope_sched_record_type {
   STEPSCOPE_SLICE = 1,
-  STEPSCOPE_TASK_NEW = 2,    /* a clone, or the first sight of a thread older than the attachment */
+  STEPSCOPE_TASK_NEW = 2, /* a clone, or the first sight of a thread older than the attachment */
   STEPSCOPE_TASK_RENAME = 3,
   STEPSCOPE_TASK_EXEC = 4,
   STEPSCOPE_TASK_EXIT = 5
@@ -59,7 +59,7 @@ enum stepscope_waker_kind {
   STEPSCOPE_WAKER_NET = 4,
   STEPSCOPE_WAKER_LOCAL_NET = 5,
   STEPSCOPE_WAKER_IRQ = 6,
-  STEPSCOPE_WAKER_NONE = 7     /* it was runnable all along: nothing had to wake it */
+  STEPSCOPE_WAKER_NONE = 7 /* it was runnable all along: nothing had to wake it */
 };
 
 enum stepscope_slice_flag {
@@ -69,42 +69,42 @@ enum stepscope_slice_flag {
 };
 
 struct stepscope_slice {
-  uint8_t type;          /* STEPSCOPE_SLICE */
-  uint8_t maj_faults;    /* delta; saturates, rest carried */
+  uint8_t type;       /* STEPSCOPE_SLICE */
+  uint8_t maj_faults; /* delta; saturates, rest carried */
   uint16_t cpu;
   uint32_t seq;
-  uint64_t on_ns;        /* CLOCK_MONOTONIC, as all times here */
+  uint64_t on_ns; /* CLOCK_MONOTONIC, as all times here */
   uint64_t off_ns;
   uint64_t wait_ns;
-  uint64_t arg0;         /* first argument of the system call in `syscall`; 0 if none */
-  uint32_t tid : 22;     /* host ids */
-  uint32_t state : 4;    /* stepscope_slice_state */
-  uint32_t flags : 6;    /* stepscope_slice_flag */
-  uint32_t waker : 22;   /* host tid; 0 unless waker_kind is TASK */
+  uint64_t arg0;       /* first argument of the system call in `syscall`; 0 if none */
+  uint32_t tid : 22;   /* host ids */
+  uint32_t state : 4;  /* stepscope_slice_state */
+  uint32_t flags : 6;  /* stepscope_slice_flag */
+  uint32_t waker : 22; /* host tid; 0 unless waker_kind is TASK */
   uint32_t waker_kind : 4;
   uint32_t reserved : 6;
-  int32_t exec_over_ns;  /* delta of se.sum_exec_runtime minus (off - on); see stepscope_slice_exec_ns */
-  uint32_t rq_wait_ns;   /* delta of sched_info.run_delay; saturates, rest carried */
-  uint32_t stolen_ns;    /* rq clock over the turn minus exec of the turn; saturates */
-  int16_t syscall;       /* nr at switch-out; -1 = fault or user mode */
-  uint16_t min_faults;   /* delta; saturates, rest carried */
+  int32_t exec_over_ns; /* delta of se.sum_exec_runtime minus (off - on); see stepscope_slice_exec_ns */
+  uint32_t rq_wait_ns;  /* delta of sched_info.run_delay; saturates, rest carried */
+  uint32_t stolen_ns;   /* rq clock over the turn minus exec of the turn; saturates */
+  int16_t syscall;      /* nr at switch-out; -1 = fault or user mode */
+  uint16_t min_faults;  /* delta; saturates, rest carried */
 };
 
 /* TASK_NEW, TASK_RENAME, TASK_EXEC. */
 struct stepscope_task_event {
   uint8_t type;
-  uint8_t klass;            /* of the process when written: which job */
+  uint8_t klass; /* of the process when written: which job */
   uint16_t cpu;
-  uint32_t tid;             /* host */
+  uint32_t tid; /* host */
   uint64_t time_ns;
   uint64_t process_start_ns; /* group leader's start_boottime; / (10^9 / USER_HZ) is field 22 of /proc/PID/stat */
-  uint32_t tgid;            /* host */
-  uint32_t inner_tid;       /* in the thread's innermost pid namespace, as gettid() says */
+  uint32_t tgid;             /* host */
+  uint32_t inner_tid;        /* in the thread's innermost pid namespace, as gettid() says */
   uint32_t inner_tgid;
-  uint32_t pid_ns;          /* inode number of that namespace */
-  char comm[16];            /* name after the event, zero-terminated */
-  uint32_t old_tid;         /* EXEC: id of the thread before it became the leader; else = tid */
-  uint32_t parent_tgid;     /* TASK_NEW of a clone: process that made it; 0 = unknown */
+  uint32_t pid_ns;      /* inode number of that namespace */
+  char comm[16];        /* name after the event, zero-terminated */
+  uint32_t old_tid;     /* EXEC: id of the thread before it became the leader; else = tid */
+  uint32_t parent_tgid; /* TASK_NEW of a clone: process that made it; 0 = unknown */
 };
 
 /* TASK_EXIT, written at the switch-out in state DEAD: final values of the kernel's counters. */

@@ -24,7 +24,8 @@ constexpr int64_t kSettleNs = 1 * kNsPerMillisecond;
 constexpr int64_t kBooksPeriodNs = kNsPerSecond;
 
 uint64_t TimeOf(std::span<const std::byte> record) {
-  if (static_cast<uint8_t>(record[0]) != STEPSCOPE_SLICE) return reinterpret_cast<const stepscope_task_event*>(record.data())->time_ns;
+  if (static_cast<uint8_t>(record[0]) != STEPSCOPE_SLICE)
+    return reinterpret_cast<const stepscope_task_event*>(record.data())->time_ns;
   return reinterpret_cast<const stepscope_slice*>(record.data())->off_ns;
 }
 
@@ -212,8 +213,7 @@ void SchedCollector::DrainRings(bool until_now) {
   ++drains_;
   programs_->Consume().IgnoreError();
   if (held_.empty()) return;
-  // Order across rings is by time; order within one is kept.
-  std::stable_sort(held_.begin(), held_.end(), [](const HeldRecord& a, const HeldRecord& b) { return a.time_ns < b.time_ns; });
+  std::sort(held_.begin(), held_.end());
   auto end = held_.end();
   if (!until_now) end = std::find_if(held_.begin(), held_.end(), [&](const HeldRecord& r) { return r.time_ns >= settled; });
   for (auto it = held_.begin(); it != end; ++it) Handle(it->bytes);
@@ -223,7 +223,7 @@ void SchedCollector::DrainRings(bool until_now) {
 void SchedCollector::OnRecord(std::span<const std::byte> record) {
   records_.fetch_add(1, std::memory_order_relaxed);
   if (programs_->ring_count() == 1) return Handle(record);
-  HeldRecord held{TimeOf(record), {}};
+  HeldRecord held{TimeOf(record), records_.load(std::memory_order_relaxed), {}};
   std::memcpy(held.bytes.data(), record.data(), std::min(record.size(), held.bytes.size()));
   held_.push_back(held);
 }
@@ -237,7 +237,12 @@ void SchedCollector::CheckBooks() {
     for (size_t cpu = 0; cpu < books->size(); ++cpu) {
       int64_t slices = static_cast<int64_t>((*books)[cpu].slices_lost - tracked.reported[cpu].slices_lost);
       int64_t events = static_cast<int64_t>((*books)[cpu].events_lost - tracked.reported[cpu].events_lost);
-      KernelLoss loss{tracked.run, static_cast<int64_t>(cpu), books_checked_, now, TableId::kSchedSlice, slices,
+      KernelLoss loss{tracked.run,
+                      static_cast<int64_t>(cpu),
+                      books_checked_,
+                      now,
+                      TableId::kSchedSlice,
+                      slices,
                       slices * static_cast<int64_t>(sizeof(stepscope_slice))};
       if (slices > 0) rows_.AddLoss(loss);
       loss.table = TableId{};

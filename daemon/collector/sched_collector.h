@@ -22,6 +22,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,13 +48,13 @@ struct SchedOptions {
 
 /// Totals since Start; any thread may read them.
 struct SchedCounters {
-  uint64_t records = 0;     ///< read from the rings, of any type
-  uint64_t slices = 0;      ///< of them slices placed in a run
-  uint64_t unplaced = 0;    ///< slices of no followed thread: written while their run was being untracked
-  uint64_t refused = 0;     ///< rows the sink did not take (it was stopping)
-  uint64_t slices_lost = 0; ///< turns the kernel side had no room for
+  uint64_t records = 0;      ///< read from the rings, of any type
+  uint64_t slices = 0;       ///< of them slices placed in a run
+  uint64_t unplaced = 0;     ///< slices of no followed thread: written while their run was being untracked
+  uint64_t refused = 0;      ///< rows the sink did not take (it was stopping)
+  uint64_t slices_lost = 0;  ///< turns the kernel side had no room for
   uint64_t events_lost = 0;
-  uint64_t processes = 0;   ///< followed now
+  uint64_t processes = 0;  ///< followed now
   uint64_t threads = 0;
 };
 
@@ -96,7 +97,11 @@ class SchedCollector {
   };
   struct HeldRecord {
     uint64_t time_ns;
+    uint64_t arrival;  ///< order within a ring, kept among equal times
     std::array<std::byte, sizeof(stepscope_task_exit)> bytes;
+    bool operator<(const HeldRecord& other) const {
+      return std::pair(time_ns, arrival) < std::pair(other.time_ns, other.arrival);
+    }
   };
   struct Ending {
     ProcessKey key;
@@ -159,7 +164,8 @@ class SchedCollector {
   uint64_t drains_ = 0;
   NodeTime books_checked_;
 
-  std::atomic<uint64_t> records_{0}, slices_{0}, unplaced_{0}, refused_{0}, slices_lost_{0}, events_lost_{0}, processes_{0}, live_threads_{0};
+  std::atomic<uint64_t> records_{0}, slices_{0}, unplaced_{0}, refused_{0}, slices_lost_{0}, events_lost_{0}, processes_{0},
+      live_threads_{0};
 };
 
 }  // namespace stepscope

@@ -78,7 +78,8 @@ absl::Status SchedCollector::TrackNow(Pid root, RunId run) {
   if (!stat) return absl::NotFoundError(fmt::format("process {} does not exist; nothing to track", root.value));
   if (root.value == getpid()) return absl::InvalidArgumentError("the daemon does not record itself; track another process");
   if (TrackedProcess* process = tasks_.Process(root.value); process != nullptr && process->run != run) {
-    return absl::AlreadyExistsError(fmt::format("process {} already belongs to run {}; end that job first", root.value, process->run.value));
+    return absl::AlreadyExistsError(
+        fmt::format("process {} already belongs to run {}; end that job first", root.value, process->run.value));
   }
   STEPSCOPE_ASSIGN_OR_RETURN(uint8_t klass, ClassFor(run));
   if (absl::Status attached = programs_->Attach(); !attached.ok()) {
@@ -216,8 +217,10 @@ void SchedCollector::SweepAgainstProc() {
       if (!is_alive.contains(tid)) ended = tasks_.RemoveThread(tid);
     }
     TrackedProcess* process = tasks_.Process(tgid);
-    if (ended != nullptr) ending_.push_back({process->key, drains_});
-    else if (process->threads > 0) FollowFoundThreads(*process);
+    if (ended != nullptr)
+      ending_.push_back({process->key, drains_});
+    else if (process->threads > 0)
+      FollowFoundThreads(*process);
   }
   for (auto& [klass, tracked] : runs_) {
     while (FollowFoundDescendants(klass, tracked.run)) {

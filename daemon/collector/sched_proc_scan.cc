@@ -88,7 +88,9 @@ std::optional<ProcStat> ParseProcStat(std::string_view line) {
   return stat;
 }
 
-std::optional<ProcStat> ProcScan::Stat(int32_t pid) const { return ParseProcStat(ReadFile(fmt::format("{}/{}/stat", root_, pid))); }
+std::optional<ProcStat> ProcScan::Stat(int32_t pid) const {
+  return ParseProcStat(ReadFile(fmt::format("{}/{}/stat", root_, pid)));
+}
 
 std::vector<int32_t> ProcScan::Threads(int32_t pid) const { return ReadIds(fmt::format("{}/{}/task", root_, pid)); }
 
@@ -110,7 +112,7 @@ std::string ProcScan::Command(int32_t pid) const {
 InnerIds ProcScan::Inner(int32_t pid, int32_t tid) const {
   std::string status = ReadFile(fmt::format("{}/{}/task/{}/status", root_, pid, tid));
   InnerIds ids{LastNumber(status, "NSpid:"), LastNumber(status, "NStgid:"), 0};
-  struct stat link {};
+  struct stat link{};
   if (::stat(fmt::format("{}/{}/ns/pid", root_, pid).c_str(), &link) == 0) ids.pid_namespace = static_cast<uint32_t>(link.st_ino);
   return ids;
 }

@@ -14,7 +14,7 @@ namespace stepscope {
 struct ProcStat {
   int32_t pid = 0;
   std::string comm;
-  char state = '?';        ///< as in /proc/PID/stat: R S D Z …
+  char state = '?';  ///< as in /proc/PID/stat: R S D Z …
   int32_t parent = 0;
   int32_t threads = 0;
   int64_t start_ticks = 0;  ///< field 22: clock ticks since boot

@@ -65,8 +65,8 @@ bool SwitchCarriesState(const std::string& btf_path) {
 
 absl::Status CheckSizes(const SchedProgramOptions& options) {
   if (!std::has_single_bit(options.ring_bytes) || options.ring_bytes < static_cast<uint32_t>(getpagesize())) {
-    return absl::InvalidArgumentError(
-        fmt::format("sched ring of {} bytes: must be a power of two of at least one page; set collector.ring_bytes", options.ring_bytes));
+    return absl::InvalidArgumentError(fmt::format(
+        "sched ring of {} bytes: must be a power of two of at least one page; set collector.ring_bytes", options.ring_bytes));
   }
   if (options.cpus_per_ring == 0) return absl::InvalidArgumentError("sched cpus_per_ring is 0; use 16");
   return absl::OkStatus();
@@ -77,7 +77,8 @@ absl::Status CheckSizes(const SchedProgramOptions& options) {
 absl::StatusOr<std::unique_ptr<SchedPrograms>> SchedPrograms::Load(const SchedProgramOptions& options, RecordHandler on_record) {
   STEPSCOPE_RETURN_IF_ERROR(CheckSizes(options));
   if (access(options.btf_path.c_str(), R_OK) != 0) {
-    return ErrnoStatus(errno, fmt::format("scheduling records need kernel type information: read({})", options.btf_path), kBtfStep);
+    return ErrnoStatus(errno, fmt::format("scheduling records need kernel type information: read({})", options.btf_path),
+                       kBtfStep);
   }
   std::unique_ptr<SchedPrograms> programs(new SchedPrograms);
   programs->on_record_ = std::move(on_record);
@@ -112,16 +113,20 @@ absl::Status SchedPrograms::CreateRings(const SchedProgramOptions& options) {
   uint32_t cpus = static_cast<uint32_t>(libbpf_num_possible_cpus());
   uint32_t count = (cpus + options.cpus_per_ring - 1) / options.cpus_per_ring;
   if (count > bpf_map__max_entries(skeleton_->maps.rings)) {
-    return absl::InvalidArgumentError(fmt::format("{} CPUs with {} per ring need {} rings, more than {}; raise cpus_per_ring", cpus,
-                                                  options.cpus_per_ring, count, bpf_map__max_entries(skeleton_->maps.rings)));
+    return absl::InvalidArgumentError(fmt::format("{} CPUs with {} per ring need {} rings, more than {}; raise cpus_per_ring",
+                                                  cpus, options.cpus_per_ring, count,
+                                                  bpf_map__max_entries(skeleton_->maps.rings)));
   }
   for (uint32_t i = 0; i < count; ++i) {
     unique_fd ring(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "stepscope_ring", 0, 0, options.ring_bytes, nullptr));
     if (!ring.ok()) return StepError(errno, fmt::format("creating scheduling ring {} of {} bytes", i, options.ring_bytes));
     int fd = ring.get();
-    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rings), &i, &fd, 0) != 0) return StepError(errno, "publishing a scheduling ring");
-    if (reader_ == nullptr) reader_ = ring_buffer__new(fd, &SchedPrograms::OnRecord, this, nullptr);
-    else if (ring_buffer__add(reader_, fd, &SchedPrograms::OnRecord, this) != 0) return StepError(errno, "mapping a scheduling ring");
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rings), &i, &fd, 0) != 0)
+      return StepError(errno, "publishing a scheduling ring");
+    if (reader_ == nullptr)
+      reader_ = ring_buffer__new(fd, &SchedPrograms::OnRecord, this, nullptr);
+    else if (ring_buffer__add(reader_, fd, &SchedPrograms::OnRecord, this) != 0)
+      return StepError(errno, "mapping a scheduling ring");
     if (reader_ == nullptr) return StepError(errno, "mapping a scheduling ring");
     // Edge-triggered: a level would be reported for any byte in the ring and turn the timer into a busy loop.
     epoll_event event{};

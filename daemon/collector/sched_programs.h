@@ -24,7 +24,7 @@ namespace stepscope {
 struct SchedProgramOptions {
   uint32_t ring_bytes = 4u << 20;  ///< of each ring; power of two, at least one page
   uint32_t cpus_per_ring = 16;
-  bool use_task_state = false;     ///< take the switch program of kernels whose tracepoint lacks prev_state
+  bool use_task_state = false;  ///< take the switch program of kernels whose tracepoint lacks prev_state
   std::string btf_path = "/sys/kernel/btf/vmlinux";
 };
 

@@ -26,19 +26,19 @@ void SchedRows::AddSlice(TrackedThread& thread, const stepscope_slice& slice) {
     thread.batch_lane = static_cast<uint32_t>(batch.entities.size());
     batch.entities.push_back(thread.key);
   }
-  batch.Append(thread.batch_lane,
-               {static_cast<int64_t>(slice.on_ns), static_cast<int64_t>(slice.off_ns - slice.on_ns),
-                static_cast<int64_t>(slice.wait_ns), slice.cpu, slice.waker, slice.waker_kind, slice.syscall,
-                static_cast<int64_t>(slice.arg0), StateOf(slice), slice.seq, stepscope_slice_exec_ns(&slice), slice.rq_wait_ns,
-                slice.stolen_ns, slice.min_faults, slice.maj_faults});
+  batch.Append(thread.batch_lane, {static_cast<int64_t>(slice.on_ns), static_cast<int64_t>(slice.off_ns - slice.on_ns),
+                                   static_cast<int64_t>(slice.wait_ns), slice.cpu, slice.waker, slice.waker_kind, slice.syscall,
+                                   static_cast<int64_t>(slice.arg0), StateOf(slice), slice.seq, stepscope_slice_exec_ns(&slice),
+                                   slice.rq_wait_ns, slice.stolen_ns, slice.min_faults, slice.maj_faults});
   ++rows_;
 }
 
 void SchedRows::AddLoss(const KernelLoss& loss) {
   Batch& batch = OpenBatch(losses_, TableId::kLoss, loss.run);
   uint32_t cpu = batch.LocalEntity({EntityKind::kCpu, loss.cpu, 0, 0, {}});
-  batch.Append(cpu, {loss.from.ns, loss.to - loss.from, static_cast<int64_t>(LossStage::kKernel), cpu,
-                     static_cast<int64_t>(LossReason::kKernelRingFull), static_cast<int64_t>(loss.table), loss.count, loss.bytes});
+  batch.Append(cpu,
+               {loss.from.ns, loss.to - loss.from, static_cast<int64_t>(LossStage::kKernel), cpu,
+                static_cast<int64_t>(LossReason::kKernelRingFull), static_cast<int64_t>(loss.table), loss.count, loss.bytes});
   ++rows_;
 }
 

@@ -23,12 +23,12 @@ struct ThreadTotals {
 /// A thread became known or changed its name.
 struct ThreadFacts {
   RunId run;
-  EntityKey key;           ///< kThread
+  EntityKey key;  ///< kThread
   std::string comm;
-  int32_t inner_tid = 0;   ///< as gettid() says inside; 0 = not known
+  int32_t inner_tid = 0;  ///< as gettid() says inside; 0 = not known
   int32_t inner_tgid = 0;
   uint32_t pid_namespace = 0;
-  bool is_new = true;      ///< false: a rename or exec of a known thread
+  bool is_new = true;  ///< false: a rename or exec of a known thread
 };
 
 /// All calls come on the sched thread, between rows; they must not block on it (Track, Untrack and Stop do, except that

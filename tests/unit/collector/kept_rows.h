@@ -18,10 +18,7 @@ class KeptRows final : public DeliverySink {
 
   bool Deliver(Delivery delivery) override {
     std::unique_lock lock(mutex_);
-    is_waiting_ = true;
-    changed_.notify_all();
     changed_.wait(lock, [this] { return !is_held_; });
-    is_waiting_ = false;
     for (const Batch& batch : delivery.batches) {
       for (size_t row = 0; row < batch.rows(); ++row) {
         Row values;
@@ -38,10 +35,6 @@ class KeptRows final : public DeliverySink {
   void Hold() {
     std::lock_guard lock(mutex_);
     is_held_ = true;
-  }
-  void AwaitBlockedReader() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_waiting_; });
   }
   void Release() {
     std::lock_guard lock(mutex_);
@@ -84,7 +77,7 @@ class KeptRows final : public DeliverySink {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_held_ = false, is_waiting_ = false;
+  bool is_held_ = false;
   std::map<EntityKey, std::vector<Row>> slices_, losses_;
   std::vector<EntityNote> notes_;
 };

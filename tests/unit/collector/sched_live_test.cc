@@ -134,9 +134,9 @@ TEST_F(SchedLive, TheProgramForKernelsWithoutPrevStateKeepsTheSameBooks) {
 TEST_F(SchedLive, OverAJobWithAForkStormRowsEqualSwitches) {
   StartWith({});
   if (IsSkipped()) return;
-  ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
-  auto before = ReadBefore();
   ASSERT_EQ(process_.Exec(), "ready");
+  auto before = ReadBefore();  // every thread is blocked now, so nothing happens until the command
+  ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
   constexpr int kForks = 100;
   ASSERT_EQ(process_.Do("fork " + std::to_string(kForks)), "done");
   auto after = RecordedProcess::Books(process_.pid());
@@ -185,10 +185,10 @@ TEST_F(SchedLive, AForkStormThroughATinyRingBalances) {
   options.programs.ring_bytes = 4096;
   StartWith(options);
   if (IsSkipped()) return;
-  ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
-  auto before = ReadBefore();
-  rows_.Hold();
   ASSERT_EQ(process_.Exec(), "ready");
+  auto before = ReadBefore();  // every thread is blocked now, so nothing happens until the command
+  ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
+  rows_.Hold();
   ASSERT_EQ(process_.Do("fork 100"), "done");
   auto after = RecordedProcess::Books(process_.pid());
   rows_.Release();
