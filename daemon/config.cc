@@ -35,8 +35,6 @@ const Key kKeys[] = {
     {"server", "control_socket", &Config::server_control_socket, "Unix socket with the same services, mode 0600. Empty = none."},
     {"agent", "socket", &Config::agent_socket, "Unix socket on which agents say hello, mode 0666: credentials decide."},
     {"store", "path", &Config::store_path, "Directory of the RocksDB store and daemon.json."},
-    {"store", "min_free_bytes", &Config::store_min_free_bytes,
-     "Bytes that must stay free on the store's file system, else sources are told to stop. 0 = max(1 GB, 2 %)."},
     {"sched", "enabled", &Config::sched_enabled, "Collect CPU scheduling through eBPF while a job runs."},
     {"sched", "ring_bytes", &Config::sched_ring_bytes, "Bytes of the kernel ring buffer; a power of two, at least one page."},
     {"sched", "poll_ms", &Config::sched_poll_ms, "Milliseconds between two drains of it while a job runs (10 to 50)."},

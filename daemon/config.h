@@ -21,7 +21,6 @@ struct Config {
   std::string server_control_socket = "/run/stepscope/control.sock";
   std::string agent_socket = "/run/stepscope/agent.sock";
   std::string store_path = "/var/lib/stepscope";
-  int64_t store_min_free_bytes = 0;
   bool sched_enabled = true;
   int64_t sched_ring_bytes = 8 << 20;
   int64_t sched_poll_ms = 20;

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/daemon.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/status.h"
+#include "daemon/collector/sched_collector.h"
+#include "daemon/discovery.h"
+#include "daemon/ingest/ingest.h"
+#include "daemon/job_observer.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/live/utilization.h"
+#include "daemon/pipeline/pipeline.h"
+#include "daemon/rpc/server.h"
+#include "daemon/upload/uploader.h"
+#include "daemon/version.h"
+#include "daemon/web/web_server.h"
+#include "storage/store.h"
+
+namespace stepscope {
+namespace {
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string KernelRelease() {
+  utsname name{};
+  uname(&name);
+  return name.release;
+}
+
+SchedOptions SchedFrom(const Config& config) {
+  SchedOptions options;
+  options.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
+  options.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
+  return options;
+}
+
+UploadConfig UploadFrom(const Config& config) {
+  return {config.upload_url,        config.upload_endpoint,   config.upload_region,     config.upload_sse_c_key_file,
+          config.upload_part_bytes, config.upload_part_seconds, config.upload_jitter_ms};
+}
+
+class RunningDaemon final : public Daemon {
+ public:
+  explicit RunningDaemon(const Options& options) : options_(options), config_(options.config) {}
+  ~RunningDaemon() override { Stop(); }
+
+  absl::Status Start();
+  void Tick() override;
+  absl::Status Health() const override { return pipeline_->Health(); }
+  void Stop() override;
+
+ private:
+  absl::Status OpenStore();
+  absl::Status StartSources();
+  absl::Status StartServers();
+  JobTable::Hooks JobHooks();
+  void Track(RunId run, ProcessKey root);
+  void Ended(RunId run);
+  NodeFacts Node() const;
+  std::vector<CollectorState> Collectors() const;
+  CollectorState AgentState() const;
+  std::vector<DoctorCheck> Checks() const;
+  absl::Status FlushRun(RunId run);
+  RpcParts RpcWiring();
+
+  const Options options_;
+  const Config& config_;
+  const std::string hostname_ = HostName();
+  const std::string boot_id_ = FirstLine("/proc/sys/kernel/random/boot_id");
+  SystemClock clock_;
+  ClockRegistry clocks_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<JobTable> jobs_;
+  std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<TableReader> reader_;
+  std::unique_ptr<JobObserver> observer_;
+  std::unique_ptr<SchedCollector> sched_;
+  std::unique_ptr<Uploader> uploader_;
+  std::unique_ptr<Ingest> ingest_;
+  std::unique_ptr<LiveUtilization> live_;
+  std::unique_ptr<RpcServer> rpc_;
+  std::unique_ptr<WebServer> web_;
+  std::string grpc_address_;
+  std::string http_address_;
+  bool stopped_ = false;
+};
+
+absl::Status RunningDaemon::OpenStore() {
+  std::error_code error;
+  std::filesystem::create_directories(config_.store_path, error);
+  if (error) {
+    return absl::FailedPreconditionError(fmt::format("cannot create {}: {}; give a writable directory with --data-dir",
+                                                     config_.store_path, error.message()));
+  }
+  STEPSCOPE_ASSIGN_OR_RETURN(store_, Store::Open({.path = config_.store_path + "/store"}));
+  return absl::OkStatus();
+}
+
+JobTable::Hooks RunningDaemon::JobHooks() {
+  return {[this](RunId run, ProcessKey root) { Track(run, root); },
+          [this](RunId run) {
+            if (const absl::Status status = sched_->Untrack(run); !status.ok()) {
+              spdlog::warn("sched: run {}: {}", run.value, std::string(status.message()));
+            }
+          },
+          [this](RunId run) { Ended(run); }};
+}
+
+void RunningDaemon::Track(RunId run, ProcessKey root) {
+  live_->Wake();
+  if (!config_.sched_enabled) return;
+  // The job is recorded without scheduling rows then; GetDoctor says why.
+  if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
+    spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
+  }
+}
+
+void RunningDaemon::Ended(RunId run) {
+  pipeline_->Drain().IgnoreError();  // a failing store is reported by Health(); the uploader takes what is stored
+  if (uploader_ != nullptr) uploader_->JobEnded(run);
+}
+
+absl::Status RunningDaemon::StartSources() {
+  pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, Pipeline::Options{});
+  pipeline_->Start();
+  reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
+  jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
+  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get());
+  live_ = std::make_unique<LiveUtilization>(
+      LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_});
+  live_->Start();
+  sched_ = std::make_unique<SchedCollector>(SchedFrom(config_), pipeline_.get(), observer_.get(), &clock_);
+  if (config_.sched_enabled) {
+    if (const absl::Status status = sched_->Start(); !status.ok()) {
+      spdlog::warn("scheduling is not collected: {}", std::string(status.message()));
+    }
+  }
+  if (!config_.upload_url.empty()) {
+    uploader_ = Uploader::Create(UploadFrom(config_), {store_.get(), reader_.get(), pipeline_.get(), jobs_.get(), &clock_});
+    uploader_->Start();
+  }
+  STEPSCOPE_RETURN_IF_ERROR(jobs_->Load());
+  STEPSCOPE_ASSIGN_OR_RETURN(
+      ingest_, Ingest::Start({.socket_path = config_.agent_socket}, {store_.get(), pipeline_.get(), &clocks_, observer_.get()}));
+  return absl::OkStatus();
+}
+
+NodeFacts RunningDaemon::Node() const {
+  return {hostname_, boot_id_, kVersion, KernelRelease(), std::thread::hardware_concurrency(), config_.store_path, http_address_,
+          config_.agent_socket, options_.is_private ? "private" : "system", Pipeline::StageNames()};
+}
+
+CollectorState RunningDaemon::AgentState() const {
+  CollectorState state{"agent", "full", "idle", "", "", {}};
+  const IngestNumbers numbers = ingest_->Stats();
+  if (numbers.sessions > 0) state.state = "on";
+  state.numbers = {{"sessions", std::to_string(numbers.sessions)},
+                   {"records", std::to_string(numbers.records)},
+                   {"malformed", std::to_string(numbers.malformed)}};
+  for (const auto& [reason, count] : numbers.rejected) state.numbers["rejected: " + reason] = std::to_string(count);
+  return state;
+}
+
+std::vector<CollectorState> RunningDaemon::Collectors() const {
+  if (config_.sched_enabled) return {sched_->State(), AgentState()};
+  return {{"sched", "none", "off", "switched off by sched.enabled", "set sched.enabled = true", {}}, AgentState()};
+}
+
+std::vector<DoctorCheck> RunningDaemon::Checks() const {
+  const absl::Status store = Health();
+  struct statvfs disk {};
+  statvfs(config_.store_path.c_str(), &disk);
+  const double free_gb = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e9;
+  std::vector<DoctorCheck> checks;
+  checks.push_back({"store", store.ok(), store.ok() ? config_.store_path : std::string(store.message()),
+                    "free space or make the directory writable; nothing is acknowledged until it works"});
+  checks.push_back({"disk", free_gb > 1, fmt::format("{:.1f} GB free", free_gb), "free some space or move store.path"});
+  checks.push_back({"upload", true, config_.upload_url.empty() ? "off (upload.url is not set)" : config_.upload_url, ""});
+  return checks;
+}
+
+absl::Status RunningDaemon::FlushRun(RunId run) {
+  const absl::Status sessions = ingest_->FlushSessions(run);
+  const absl::Status slices = config_.sched_enabled ? sched_->Flush() : absl::OkStatus();
+  return sessions.ok() ? slices : sessions;
+}
+
+RpcParts RunningDaemon::RpcWiring() {
+  RpcParts parts;
+  parts.store = store_.get();
+  parts.reader = reader_.get();
+  parts.dictionary = pipeline_.get();
+  parts.totals = pipeline_.get();
+  parts.jobs = jobs_.get();
+  parts.uploader = uploader_.get();
+  parts.live = live_.get();
+  parts.clock = &clock_;
+  parts.node = [this] { return Node(); };
+  parts.collectors = [this] { return Collectors(); };
+  parts.checks = [this] { return Checks(); };
+  parts.sessions = [this] { return static_cast<uint32_t>(ingest_->Stats().sessions); };
+  parts.flush_sessions = [this](RunId run) { return FlushRun(run); };
+  parts.before_delete = [this](RunId run) { pipeline_->Forget(run); };
+  return parts;
+}
+
+absl::Status RunningDaemon::StartServers() {
+  WebParts web;
+  web.metrics = {jobs_.get(), pipeline_.get(), store_.get(), uploader_.get(), [this] { return Collectors(); },
+                 [this] { return static_cast<uint32_t>(ingest_->Stats().sessions); }, kVersion};
+  web.ready = [this] { return Health(); };
+  rpc_ = std::make_unique<RpcServer>(RpcWiring());
+  STEPSCOPE_ASSIGN_OR_RETURN(const auto bound, rpc_->Start({config_.server_grpc_address, config_.server_control_socket}));
+  grpc_address_ = bound.address;
+  web.grpc_address = grpc_address_;
+  web_ = std::make_unique<WebServer>(std::move(web));
+  STEPSCOPE_ASSIGN_OR_RETURN(http_address_, web_->Start({config_.server_http_address}));
+  STEPSCOPE_RETURN_IF_ERROR(
+      WriteDiscovery(config_.store_path, {grpc_address_, http_address_, config_.agent_socket, kVersion}));
+  spdlog::info("stepscoped {}: gRPC {}, HTTP {}, agents {}, store {}", kVersion, grpc_address_, http_address_,
+               config_.agent_socket, config_.store_path);
+  return absl::OkStatus();
+}
+
+absl::Status RunningDaemon::Start() {
+  STEPSCOPE_RETURN_IF_ERROR(OpenStore());
+  STEPSCOPE_RETURN_IF_ERROR(StartSources());
+  return StartServers();
+}
+
+void RunningDaemon::Tick() {
+  jobs_->Tick();
+  observer_->NoteRanks();
+  if (const absl::Status synced = store_->Sync(); !synced.ok()) spdlog::error("store: {}", std::string(synced.message()));
+}
+
+void RunningDaemon::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  if (store_ != nullptr) RemoveDiscovery(config_.store_path);
+  if (rpc_ != nullptr) rpc_->Stop();
+  if (web_ != nullptr) web_->Stop();
+  if (ingest_ != nullptr) ingest_->Stop();
+  if (sched_ != nullptr) sched_->Stop();
+  if (live_ != nullptr) live_->Stop();
+  if (uploader_ != nullptr) uploader_->Stop();
+  if (pipeline_ != nullptr) pipeline_->Stop();
+  if (store_ != nullptr) store_->Sync().IgnoreError();  // closing the store flushes the log again
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
+  auto daemon = std::make_unique<RunningDaemon>(options);
+  STEPSCOPE_RETURN_IF_ERROR(daemon->Start());
+  return daemon;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a ring accepted is in the store once, whatever dies. The number split off each span's name proves it."""
+
+import collections
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+from conftest import FULL, spans, wait_until
+
+ANNOTATOR = pathlib.Path(__file__).parent / "annotator.py"
+KILLS = 100 if FULL else 12
+DAEMON_KILLS = 10 if FULL else 4
+
+
+def start_annotator(daemon, first, count, pause=0.0, threads=1, env=None):
+    return subprocess.Popen([sys.executable, ANNOTATOR, str(first), str(count), str(pause), str(threads)], text=True,
+                            env=env or daemon.agent_env(), stdout=subprocess.PIPE)
+
+
+def numbers_of(daemon, name, job="last"):
+    return collections.Counter(r["number"] for r in spans(daemon, job) if r["name"] == name)
+
+
+def all_jobs(daemon):
+    return [job["job"] for job in daemon.call("ListJobs").get("jobs", [])]
+
+
+def assert_a_prefix_stored_once(numbers, printed, first):
+    assert set(numbers.values()) <= {1}, "no row is doubled"
+    stored = sorted(numbers)
+    assert stored == list(range(first, first + len(stored))), "no committed row before a stored one is missing"
+    assert len(stored) >= printed, f"{printed} spans were certainly committed, {len(stored)} are stored"
+
+
+def test_a_killed_process_loses_no_committed_span(daemon):
+    dice = random.Random(7)
+    for round_number in range(KILLS):
+        process = start_annotator(daemon, 1000 * round_number, 100000, 0.0005, threads=2)
+        process.stdout.readline()
+        time.sleep(dice.uniform(0, 0.25))
+        process.kill()
+        printed = 1 + len(process.stdout.read().splitlines())
+        process.wait()
+        job = all_jobs(daemon)[0]
+        wait_until(lambda j=job, p=printed: sum(numbers_of(daemon, "work0", j).values()) >= p, 10, "the salvage of its rings")
+        time.sleep(0.3)
+        numbers = numbers_of(daemon, "work0", job)
+        assert_a_prefix_stored_once(numbers, printed, 1000 * round_number)
+        assert set(numbers_of(daemon, "work1", job).values()) <= {1}
+
+
+def test_a_killed_daemon_loses_and_doubles_nothing(make_daemon):
+    dice = random.Random(11)
+    daemon = make_daemon("sched.enabled=false").start()
+    process = start_annotator(daemon, 0, 100000, 0.002)
+    process.stdout.readline()
+    for _ in range(DAEMON_KILLS):
+        time.sleep(dice.uniform(0.3, 1.2))
+        daemon.kill()
+        time.sleep(dice.uniform(0, 0.3))
+        daemon.start()
+    time.sleep(1)
+    process.terminate()
+    printed = 1 + len(process.stdout.read().splitlines())
+    process.wait()
+    wait_until(lambda: sum(numbers_of(daemon, "work0").values()) >= printed, 15, "the last spans")
+    assert_a_prefix_stored_once(numbers_of(daemon, "work0"), printed, 0)
+    assert len(all_jobs(daemon)) == 1, "a restarted daemon takes the job up again"
+
+
+def test_an_annotation_is_in_an_answer_within_a_second(daemon):
+    """p99 of (first seen in an answer - ended), asked as fast as answers come."""
+    process = start_annotator(daemon, 0, 150 if FULL else 60, 0.05)
+    ended = {}
+    seen = {}
+    reader = iter(process.stdout.readline, "")
+    import threading
+
+    def read():
+        for line in reader:
+            number, at = line.split()
+            ended[int(number)] = int(at)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    wait_until(lambda: ended, 20, "the first span")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and (thread.is_alive() or set(ended) - set(seen)):
+        try:
+            rows = spans(daemon)
+        except Exception:
+            rows = []
+        now = time.monotonic_ns()
+        for row in rows:
+            seen.setdefault(row["number"], now)
+    thread.join()
+    process.wait()
+    lags = sorted(seen[n] - ended[n] for n in ended)
+    p99 = lags[min(len(lags) - 1, int(len(lags) * 0.99))] / 1e6
+    print(f"live lag of {len(lags)} annotations, grpcurl's start included: median {lags[len(lags) // 2] / 1e6:.0f} ms, p99 {p99:.0f} ms")
+    assert p99 <= 1000
+
+
+def test_forked_children_that_exit_at_once_are_recorded(daemon):
+    script = (
+        "import os, stepscope as ss\n"
+        "with ss.annotate('parent'): pass\n"
+        "for n in range(5):\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        with ss.annotate(f'child_{n}'): pass\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(pid, 0)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], env=daemon.agent_env(), check=True)
+    wait_until(lambda: sum(numbers_of(daemon, "child").values()) == 5, 10, "the children's spans")
+    assert set(numbers_of(daemon, "child")) == set(range(5))
