@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an annotation costs, as a ratio to an empty context object of the same interpreter, measured in turns."""
+"""What an annotation costs, as a ratio to an empty context object of the same interpreter, measured in turns. All of it fits
+into one ring, so with a receiver that never frees space it is the cost of recording, not of dropping."""
 
 import json
 
@@ -23,9 +24,9 @@ MEASURE = """
         "step": "with ss.step(3): pass",
     }
     best = dict.fromkeys(statements, 1e9)
-    for _ in range(12):
+    for _ in range(20):
         for name, statement in statements.items():
-            best[name] = min(best[name], timeit.timeit(statement, globals=globals(), number=4000) / 4000 * 1e9)
+            best[name] = min(best[name], timeit.timeit(statement, globals=globals(), number=60) / 60 * 1e9)
     print(json.dumps({"state": ss.state(), "lost": ss.lost(), "ns": best}))
 """
 
@@ -39,6 +40,7 @@ def test_an_annotation_costs_about_as_much_as_an_empty_context_object(scripts, d
             result = json.loads(scripts.run(MEASURE, socket=receiver.path).stdout)
     else:
         result = json.loads(scripts.run(MEASURE).stdout)
+    assert result["lost"] == 0
     ns = result["ns"]
     kept = (ns["annotation, kept"] - ns["loop"]) / (ns["empty object, kept"] - ns["loop"])
     by_name = (ns["annotation, by name"] - ns["loop"]) / (ns["empty object, new"] - ns["loop"])

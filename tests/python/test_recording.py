@@ -3,6 +3,8 @@
 
 import sys
 
+from receiver import Receiver
+
 
 def test_annotations_nest_and_split_off_their_number(scripts):
     (session,) = scripts.record("""
@@ -197,9 +199,30 @@ def test_names_with_a_running_number_do_not_pile_up(scripts):
     assert [span.number for span in session.named("item")] == list(range(20))
 
 
-def test_the_gil_range_is_published_once_on_cpython_3_11(scripts):
-    (session,) = scripts.record("""
+def test_every_process_publishes_the_gil_range_once_on_cpython_3_11(scripts):
+    sessions = scripts.record("""
+        import os
         import stepscope as ss
+        shared = ss.annotate("shared")
         ss.mark("a"); ss.mark("b"); ss.start()
+        child = os.fork()
+        with shared: pass
+        if child == 0: os._exit(0)
+        os.waitpid(child, 0)
     """)
-    assert session.gil == ([208] if sys.version_info[:2] == (3, 11) else [])
+    known = [208] if sys.version_info[:2] == (3, 11) else []
+    assert [session.gil for session in sessions] == [known, known]
+
+
+def test_a_process_that_records_nothing_opens_no_session(scripts):
+    with Receiver() as receiver:
+        scripts.run(
+            """
+            import stepscope as ss
+            @ss.annotate("never called")
+            def function(): pass
+            assert ss.lost() == 0 and ss.state()
+            """,
+            socket=receiver.path,
+        )
+        assert receiver.sessions() == []

@@ -2,6 +2,7 @@
 """Spans that an unannotated PyTorch script gets under `stepscope run`."""
 
 import pytest
+from receiver import Receiver
 
 pytestmark = pytest.mark.torch
 
@@ -105,6 +106,12 @@ def test_an_optimizer_that_raises_leaves_later_spans_alone(scripts):
     """)
     assert [span.path for span in session.named("around") + session.named("after")] == [("around",), ("after",)]
     assert all(span.end is not None and not span.unbalanced for span in session.named("around"))
+
+
+def test_a_launcher_that_only_imports_torch_opens_no_session(scripts):
+    with Receiver() as receiver:
+        scripts.run("import torch", socket=receiver.path, path=[scripts.python_dir / "inject"])
+        assert receiver.sessions() == []
 
 
 def test_users_see_pytorch_as_it_was(scripts):

@@ -5,6 +5,7 @@
 
 static PyObject* annotation_enter(PyObject* self, PyObject* unused) {
   (void)unused;
+  before_recording();
   stepscope_begin(((Annotation*)self)->name);
   Py_INCREF(self);
   return self;
@@ -81,7 +82,6 @@ PyObject* annotation_for_text(ModuleState* state, PyObject* text) {
     }
     if (PyErr_Occurred()) return NULL;
   }
-  publish_gil_range(state);
   stepscope_name name;
   if (name_from_text(text, STEPSCOPE_DOMAIN_USER, &name) < 0) return NULL;
   PyObject* annotation = annotation_new(state, text, name);

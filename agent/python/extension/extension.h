@@ -20,7 +20,6 @@ typedef struct {
   PyObject* traced_type;
   PyObject* method_type; /* types.MethodType: binding is not in the limited API */
   PyObject* known;       /* dict: exact str -> Annotation in the user domain */
-  int gil_published;
 } ModuleState;
 
 /* What `with` enters: holds nothing but the name, so one object may be nested, shared by threads and used again. */
@@ -44,7 +43,14 @@ PyObject* annotation_for_text(ModuleState* state, PyObject* text);
 /* New reference: a callable that runs `function` inside the span `name`. */
 PyObject* traced_function_new(ModuleState* state, PyObject* function, stepscope_name name);
 
-/* Tells the agent once which memory holds the interpreter's GIL, where that is known. */
-void publish_gil_range(ModuleState* state);
+/* Every call that records starts with this: it tells the agent which memory holds the interpreter's GIL, where that is known.
+ * A child process has a session of its own and tells again. Not at import: a process that records nothing opens no session.
+ * The flag is the process's, not the module's: all interpreters in it share the memory. */
+extern int gil_range_published;
+void publish_gil_range(void);
+void watch_forks_for_gil_range(void);
+static inline void before_recording(void) {
+  if (!gil_range_published) publish_gil_range();
+}
 
 #endif /* STEPSCOPE_AGENT_PYTHON_EXTENSION_H_ */

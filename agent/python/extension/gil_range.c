@@ -4,15 +4,26 @@
  * the interpreter state; there the range stays unpublished and such waits show as plain futex waits. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "extension.h"
 
 enum { kGilOffset311 = 360, kGilBytes311 = 208 };
 
-void publish_gil_range(ModuleState* state) {
-  if (state->gil_published) return;
-  state->gil_published = 1;
+int gil_range_published = 0;
+
+static void forget_in_child(void) { gil_range_published = 0; }
+
+void watch_forks_for_gil_range(void) {
+  static int watching = 0;
+  if (watching) return;
+  watching = 1;
+  pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+void publish_gil_range(void) {
+  gil_range_published = 1;
   if (sizeof(void*) != 8 || strncmp(Py_GetVersion(), "3.11.", 5) != 0) return;
   const char* runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
   if (runtime == NULL) return;

@@ -41,12 +41,10 @@ static PyObject* agent_span(PyObject* module, PyObject* const* args, Py_ssize_t 
   if (check_count(count, 3, "span(name, domain, number)") < 0) return NULL;
   long domain = PyLong_AsLong(args[1]);
   if (domain == -1 && PyErr_Occurred()) return NULL;
-  ModuleState* state = state_of(module);
-  publish_gil_range(state);
   stepscope_name name;
   if (name_from_text(args[0], (int)domain, &name) < 0) return NULL;
   if (set_number(args[2], &name) < 0) return NULL;
-  return annotation_new(state, args[0], name);
+  return annotation_new(state_of(module), args[0], name);
 }
 
 /* traced(function, name, domain) */
@@ -61,6 +59,7 @@ static PyObject* agent_traced(PyObject* module, PyObject* const* args, Py_ssize_
 
 /* begin(name) or begin(annotation) -> token */
 static PyObject* agent_begin(PyObject* module, PyObject* what) {
+  before_recording();
   if ((PyObject*)Py_TYPE(what) == state_of(module)->annotation_type) {
     return PyLong_FromUnsignedLongLong(stepscope_token_begin(((Annotation*)what)->name));
   }
@@ -84,6 +83,7 @@ static PyObject* agent_end(PyObject* module, PyObject* token) {
 static PyObject* agent_mark(PyObject* module, PyObject* text) {
   stepscope_name name;
   if (user_name(module, text, &name) < 0) return NULL;
+  before_recording();
   stepscope_mark(name);
   Py_RETURN_NONE;
 }
@@ -100,6 +100,7 @@ static PyObject* agent_counter(PyObject* module, PyObject* const* args, Py_ssize
     PyErr_Clear();
     Py_RETURN_NONE;
   }
+  before_recording();
   stepscope_counter(name, value);
   Py_RETURN_NONE;
 }
@@ -111,14 +112,16 @@ static PyObject* agent_info(PyObject* module, PyObject* const* args, Py_ssize_t 
   if (user_name(module, args[0], &key) < 0) return NULL;
   PyObject* encoded = PyUnicode_AsEncodedString(args[1], "utf-8", "surrogatepass");
   if (encoded == NULL) return NULL;
+  before_recording();
   stepscope_info(key, PyBytes_AsString(encoded), (size_t)PyBytes_Size(encoded));
   Py_DECREF(encoded);
   Py_RETURN_NONE;
 }
 
 static PyObject* agent_start(PyObject* module, PyObject* unused) {
+  (void)module;
   (void)unused;
-  publish_gil_range(state_of(module));
+  before_recording();
   stepscope_start();
   Py_RETURN_NONE;
 }
@@ -180,6 +183,7 @@ static int add_type(PyObject* module, PyType_Spec* spec, PyObject** kept) {
 }
 
 static int module_exec(PyObject* module) {
+  watch_forks_for_gil_range();
   ModuleState* state = state_of(module);
   if (add_type(module, &annotation_spec, &state->annotation_type) < 0) return -1;
   if (add_type(module, &traced_function_spec, &state->traced_type) < 0) return -1;

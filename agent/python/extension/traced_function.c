@@ -25,6 +25,7 @@ PyObject* traced_function_new(ModuleState* state, PyObject* function, stepscope_
 
 static PyObject* traced_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   TracedFunction* traced = (TracedFunction*)self;
+  before_recording();
   stepscope_begin(traced->name);
   PyObject* result = PyObject_Call(traced->function, args, kwargs);
   stepscope_end_named(traced->name);
