@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of the store, big-endian so that byte order is number order (docs/formats/keys.md). Every key of a run begins with the run,
-// so a run is one range per column family.
+// Keys of the store, big-endian so that byte order is number order (docs/formats/keys.md). Every key of a run begins with the
+// run, so a run is one range per column family.
 //
 //   blocks    run u32 | table u16 | slot u32 | shard u16 | seq u32          names   run u32 | name u32
 //   tiles     run u32 | lane u32 | level u8 | index u64                     rollup  run u32 | minute u32

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rocksdb_open.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,8 +9,6 @@
 #include <charconv>
 #include <filesystem>
 #include <system_error>
-
-#include <fmt/format.h>
 
 #include "base/status.h"
 #include "rocksdb/cache.h"
@@ -57,6 +56,10 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const FamilySpec& spec, const std::sh
     options.blob_file_size = 64 * kMiB;
     options.blob_compression_type = rocksdb::kNoCompression;
     options.enable_blob_garbage_collection = false;
+    // A table file holds references only; small ones keep the data that DeleteRun has to move (all live blobs of a table file)
+    // near 500 MB.
+    options.target_file_size_base = 64 << 10;
+    options.max_bytes_for_level_base = 4 * kMiB;
   }
   return options;
 }
@@ -120,16 +123,17 @@ absl::Status CheckFormat(const OpenDb& open, const Store::Options& options) {
   std::string value;
   const rocksdb::Status got = open.db().Get({}, open.family(Family::kMeta), key, &value);
   if (got.IsNotFound() && !options.read_only) {
-    return RocksDbStatus(open.db().Put({}, open.family(Family::kMeta), key, std::to_string(kStoreFormat)), options.path, "set format");
+    return RocksDbStatus(open.db().Put({}, open.family(Family::kMeta), key, std::to_string(kStoreFormat)), options.path,
+                         "set format");
   }
   if (!got.ok()) return RocksDbStatus(got, options.path, "read its format version");
   int format = 0;
   std::from_chars(value.data(), value.data() + value.size(), format);
   if (format >= 1 && format <= kStoreFormat) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("store {} has format {}, written by a newer stepscope; this release reads formats 1 to {}: use the newer release "
-                  "or give another --data-dir",
-                  options.path, value, kStoreFormat));
+  return absl::FailedPreconditionError(fmt::format(
+      "store {} has format {}, written by a newer stepscope; this release reads formats 1 to {}: use the newer release "
+      "or give another --data-dir",
+      options.path, value, kStoreFormat));
 }
 
 }  // namespace
@@ -145,9 +149,9 @@ absl::StatusOr<std::unique_ptr<OpenDb>> OpenRocksDb(const Store::Options& option
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::DBOptions db_options = DatabaseOptions(options.read_only);
-  const rocksdb::Status status =
-      options.read_only ? rocksdb::DB::OpenForReadOnly(db_options, options.path, descriptors, &handles, &db)
-                        : rocksdb::DB::Open(db_options, options.path, descriptors, &handles, &db);
+  const rocksdb::Status status = options.read_only
+                                     ? rocksdb::DB::OpenForReadOnly(db_options, options.path, descriptors, &handles, &db)
+                                     : rocksdb::DB::Open(db_options, options.path, descriptors, &handles, &db);
   if (IsLockConflict(status)) return LockConflict(status, options.path);
   if (!status.ok()) return RocksDbStatus(status, options.path, "open");
   auto open = std::make_unique<OpenDb>(std::unique_ptr<rocksdb::DB>(db), std::move(handles));

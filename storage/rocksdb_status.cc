@@ -2,11 +2,10 @@
 #include "storage/rocksdb_status.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <string>
-
-#include <fmt/format.h>
 
 #include "base/unique_fd.h"
 
@@ -27,10 +26,12 @@ Meaning MeaningOf(const rocksdb::Status& status, std::string_view text) {
     return {absl::StatusCode::kPermissionDenied, "make the directory writable for this user or give another --data-dir"};
   }
   if (status.IsCorruption() || says("does not exist") || says("o such file")) {
-    return {absl::StatusCode::kDataLoss, "the store is damaged: move the directory away to start a new one, keep it for recovery"};
+    return {absl::StatusCode::kDataLoss,
+            "the store is damaged: move the directory away to start a new one, keep it for recovery"};
   }
   if (status.IsNotSupported() || status.IsInvalidArgument()) {
-    return {absl::StatusCode::kFailedPrecondition, "another release may have written this store: use that release or another --data-dir"};
+    return {absl::StatusCode::kFailedPrecondition,
+            "another release may have written this store: use that release or another --data-dir"};
   }
   if (status.IsShutdownInProgress()) return {absl::StatusCode::kAborted, "the store is closing"};
   return {absl::StatusCode::kUnavailable, "look at the disk and the kernel log"};
@@ -41,7 +42,7 @@ Meaning MeaningOf(const rocksdb::Status& status, std::string_view text) {
 pid_t LockHolder(std::string_view path) {
   const unique_fd lock(open(fmt::format("{}/LOCK", path).c_str(), O_RDONLY | O_CLOEXEC));
   if (!lock.ok()) return 0;
-  struct flock query {};
+  struct flock query{};
   query.l_type = F_WRLCK;
   query.l_whence = SEEK_SET;
   if (fcntl(lock.get(), F_GETLK, &query) != 0 || query.l_type == F_UNLCK) return 0;
@@ -69,8 +70,7 @@ absl::Status LockConflict(const rocksdb::Status& status, std::string_view path) 
   }
   const pid_t pid = LockHolder(path);
   const std::string holder = pid > 0 ? fmt::format("another stepscoped (pid {})", pid) : "another stepscoped";
-  return absl::FailedPreconditionError(
-      fmt::format("store {} is in use by {}; stop it or give another --data-dir", path, holder));
+  return absl::FailedPreconditionError(fmt::format("store {} is in use by {}; stop it or give another --data-dir", path, holder));
 }
 
 }  // namespace stepscope

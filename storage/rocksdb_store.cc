@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Store on RocksDB. Values live in one column family per kind of key (keys.h); a Seal is one WriteBatch.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <map>
 #include <system_error>
-
-#include <fmt/format.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -76,12 +76,15 @@ class RocksDbStore final : public Store {
   absl::Status Write(rocksdb::WriteBatch& batch, std::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(commit_mutex_);
   absl::StatusOr<std::vector<std::string>> MetaKindsOf(RunId run) const;
   absl::Status Compact(Family family, const std::string& begin, const std::string& end);
+  absl::Status CollectBlobGarbage();
 
   /// Calls `visit` for keys in [begin, end) of `family`, all of one snapshot; an empty `end` is no bound.
   absl::Status Scan(Family family, const std::string& begin, const std::string& end, const KeyVisit& visit) const;
   absl::Status ScanNumbers(Family family, RunId run, uint32_t first, uint32_t last,
                            const std::function<bool(uint32_t, std::string_view)>& visit) const;
-  absl::Status Wrap(const rocksdb::Status& status, std::string_view what) const { return RocksDbStatus(status, options_.path, what); }
+  absl::Status Wrap(const rocksdb::Status& status, std::string_view what) const {
+    return RocksDbStatus(status, options_.path, what);
+  }
   rocksdb::ColumnFamilyHandle* Cf(Family family) const { return open_->family(family); }
 
   const Options options_;
@@ -145,8 +148,12 @@ absl::Status RocksDbStore::Write(rocksdb::WriteBatch& batch, std::string_view wh
   if (options_.read_only) {
     return absl::FailedPreconditionError(fmt::format("store {}: {}: it was opened read-only", options_.path, what));
   }
-  // After a full disk RocksDB refuses every write until it is told that the cause may be gone.
-  if (failed_) STEPSCOPE_RETURN_IF_ERROR(Wrap(open_->db().Resume(), what));
+  // After a full disk RocksDB refuses every write until it is told that the cause may be gone. "Busy" means that it is looking
+  // for itself; then the write below tells whether it is done.
+  if (failed_) {
+    const rocksdb::Status resumed = open_->db().Resume();
+    if (!resumed.ok() && !resumed.IsBusy()) return Wrap(resumed, what);
+  }
   rocksdb::WriteOptions write;
   write.sync = false;
   const rocksdb::Status status = open_->db().Write(write, &batch);
@@ -190,10 +197,11 @@ absl::Status RocksDbStore::Scan(Family family, const std::string& begin, const s
 absl::Status RocksDbStore::ScanNumbers(Family family, RunId run, uint32_t first, uint32_t last,
                                        const std::function<bool(uint32_t, std::string_view)>& visit) const {
   if (first > last) return absl::OkStatus();
-  return Scan(family, EncodeRunKey(run, first), PrefixEnd(EncodeRunKey(run, last)), [&](std::string_view key, std::string_view value) {
-    const std::optional<uint32_t> number = DecodeRunKeyNumber(key);
-    return !number || visit(*number, value);
-  });
+  return Scan(family, EncodeRunKey(run, first), PrefixEnd(EncodeRunKey(run, last)),
+              [&](std::string_view key, std::string_view value) {
+                const std::optional<uint32_t> number = DecodeRunKeyNumber(key);
+                return !number || visit(*number, value);
+              });
 }
 
 absl::Status RocksDbStore::ForEachBlock(RunId run, TableId table, NodeTime begin, NodeTime end,
@@ -342,6 +350,24 @@ absl::Status RocksDbStore::DeleteRun(RunId run) {
   // The write-ahead log still holds the rows; it goes once no family needs it.
   STEPSCOPE_RETURN_IF_ERROR(Wrap(open_->db().Flush(rocksdb::FlushOptions(), open_->families()), "flush after deleting a run"));
   for (Family family : kByRun) STEPSCOPE_RETURN_IF_ERROR(Compact(family, begin, end));
+  return CollectBlobGarbage();
+}
+
+/// Moves the live blobs out of blob files that are a quarter garbage or more, so that these files go. Needed where the deleted
+/// run shared blob files with others: compaction of its own keys frees only the files that nobody else uses.
+absl::Status RocksDbStore::CollectBlobGarbage() {
+  rocksdb::ColumnFamilyMetaData meta;
+  open_->db().GetColumnFamilyMetaData(Cf(Family::kBlocks), &meta);
+  uint64_t last_wasteful = 0;
+  for (const rocksdb::BlobMetaData& blob : meta.blob_files) {
+    if (blob.garbage_blob_bytes * 4 >= blob.total_blob_bytes) last_wasteful = std::max(last_wasteful, blob.blob_file_number);
+  }
+  for (const rocksdb::LevelMetaData& level : meta.levels) {
+    for (const rocksdb::SstFileMetaData& table : level.files) {
+      if (table.oldest_blob_file_number == 0 || table.oldest_blob_file_number > last_wasteful) continue;
+      STEPSCOPE_RETURN_IF_ERROR(Compact(Family::kBlocks, table.smallestkey, table.largestkey));
+    }
+  }
   return absl::OkStatus();
 }
 

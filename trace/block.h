@@ -28,9 +28,9 @@ constexpr uint8_t kBlockMinorVersion = 0;
 
 /// What is known of a lane's rows beside the rows. Lanes without a note have error 0 and no loss.
 struct LaneNote {
-  uint32_t lane = 0;           ///< EntityId value
+  uint32_t lane = 0;            ///< EntityId value
   uint64_t clock_error_ns = 0;  ///< widest error bound of the lane's times
-  bool lossy = false;          ///< rows of this lane are missing inside this block; the `loss` table says which
+  bool lossy = false;           ///< rows of this lane are missing inside this block; the `loss` table says which
 };
 
 /// What the writer knows beside the batch.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoder of the block format. Its input is untrusted: every count and size is checked against a limit and against the bytes
 // that are left before anything is allocated from it.
+#include <fmt/format.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <memory>
-
-#include <fmt/format.h>
 
 #include "base/status.h"
 #include "trace/block.h"
@@ -18,9 +17,7 @@ namespace {
 
 using block_format::Encoding;
 
-absl::Status Damaged(std::string_view what) {
-  return absl::DataLossError(fmt::format("damaged block: {}", what));
-}
+absl::Status Damaged(std::string_view what) { return absl::DataLossError(fmt::format("damaged block: {}", what)); }
 
 struct HeaderAndBody {
   BlockHeader header;
@@ -34,9 +31,9 @@ absl::StatusOr<HeaderAndBody> ReadHeader(std::string_view bytes) {
   }
   const int major = static_cast<uint8_t>(bytes[4]);
   if (major != kBlockMajorVersion) {
-    return absl::UnimplementedError(fmt::format("the block has format version {}.{} and this release reads version {}; use a {} stepscope",
-                                                major, static_cast<uint8_t>(bytes[5]), kBlockMajorVersion,
-                                                major > kBlockMajorVersion ? "newer" : "older"));
+    return absl::UnimplementedError(
+        fmt::format("the block has format version {}.{} and this release reads version {}; use a {} stepscope", major,
+                    static_cast<uint8_t>(bytes[5]), kBlockMajorVersion, major > kBlockMajorVersion ? "newer" : "older"));
   }
   const size_t field_bytes = static_cast<uint8_t>(bytes[6]) | static_cast<size_t>(static_cast<uint8_t>(bytes[7])) << 8;
   if (field_bytes > bytes.size() - block_format::kFixedHeaderBytes) return Damaged("its header is cut short");
@@ -180,13 +177,25 @@ absl::Status ReadValues(VarintReader& in, Encoding encoding, const ColumnTarget&
   STEPSCOPE_RETURN_IF_ERROR(ReadPlanes(in, target.value));
   switch (encoding) {
     case Encoding::kConstant:
-    case Encoding::kUnsigned: break;
-    case Encoding::kSigned: FillRows(target, [](uint64_t r, size_t) { return UnZigZag(r); }); break;
-    case Encoding::kDelta: FillLanes(target, [](uint64_t r, int64_t p) { return Add(p, UnZigZag(r)); }); break;
-    case Encoding::kXor: FillLanes(target, [](uint64_t r, int64_t p) { return p ^ static_cast<int64_t>(__builtin_bswap64(r)); }); break;
-    case Encoding::kOffset: FillRows(target, [&](uint64_t r, size_t i) { return Add((*target.reference)[i], UnZigZag(r)); }); break;
-    case Encoding::kAfterEnd: FillAfterEnds(target); break;
-    case Encoding::kDictionary: return FillFromDictionary(target, dictionary);
+    case Encoding::kUnsigned:
+      break;
+    case Encoding::kSigned:
+      FillRows(target, [](uint64_t r, size_t) { return UnZigZag(r); });
+      break;
+    case Encoding::kDelta:
+      FillLanes(target, [](uint64_t r, int64_t p) { return Add(p, UnZigZag(r)); });
+      break;
+    case Encoding::kXor:
+      FillLanes(target, [](uint64_t r, int64_t p) { return p ^ static_cast<int64_t>(__builtin_bswap64(r)); });
+      break;
+    case Encoding::kOffset:
+      FillRows(target, [&](uint64_t r, size_t i) { return Add((*target.reference)[i], UnZigZag(r)); });
+      break;
+    case Encoding::kAfterEnd:
+      FillAfterEnds(target);
+      break;
+    case Encoding::kDictionary:
+      return FillFromDictionary(target, dictionary);
   }
   return absl::OkStatus();
 }
@@ -216,14 +225,16 @@ class ColumnReader {
   absl::Status ReadColumn(uint64_t id, uint64_t encoding, std::string_view payload) {
     const size_t column = PositionOf(id);
     if (column == read_.size()) return absl::OkStatus();  // written by a newer release
-    if (encoding > static_cast<uint64_t>(Encoding::kAfterEnd)) return Damaged(fmt::format("column encoding {} does not exist", encoding));
+    if (encoding > static_cast<uint64_t>(Encoding::kAfterEnd))
+      return Damaged(fmt::format("column encoding {} does not exist", encoding));
     if (read_[column]) return Damaged(fmt::format("column {} comes twice", id));
     VarintReader in(payload);
     ColumnTarget target{block_.lanes, block_.batch.columns[column], nullptr, column == 0 ? block_.header.min_time.ns : 0};
     const auto kind = static_cast<Encoding>(encoding);
     if (kind == Encoding::kOffset || kind == Encoding::kAfterEnd) {
       const size_t reference = PositionOf(in.Next());
-      if (reference == read_.size() || !read_[reference]) return Damaged(fmt::format("column {} refers to a column not read yet", id));
+      if (reference == read_.size() || !read_[reference])
+        return Damaged(fmt::format("column {} refers to a column not read yet", id));
       target.reference = &block_.batch.columns[reference];
     }
     read_[column] = true;
@@ -246,8 +257,9 @@ absl::StatusOr<DecodedBlock> DecodeBlock(std::string_view bytes) {
   STEPSCOPE_ASSIGN_OR_RETURN(HeaderAndBody packed, ReadHeader(bytes));
   const TableSpec* table = FindTable(packed.header.table);
   if (table == nullptr) {
-    return absl::UnimplementedError(fmt::format("the block holds table {}, which this release does not know; use a newer stepscope",
-                                                static_cast<int>(packed.header.table)));
+    return absl::UnimplementedError(
+        fmt::format("the block holds table {}, which this release does not know; use a newer stepscope",
+                    static_cast<int>(packed.header.table)));
   }
   STEPSCOPE_ASSIGN_OR_RETURN(const std::string body, Unpack(packed));
   DecodedBlock block;

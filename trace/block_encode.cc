@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoder of the block format. Each column picks, on a sample of its rows, the encoding with the fewest bytes; a column that is
 // 0 everywhere is not written at all. Hot path: block_bench prints its cost per row.
+#include <fmt/format.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -9,8 +10,6 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
-
-#include <fmt/format.h>
 
 #include "base/status.h"
 #include "trace/block.h"
@@ -27,9 +26,9 @@ using block_format::Encoding;
 /// One column in lane order, with what its encodings may refer to.
 struct ColumnView {
   const int64_t* value = nullptr;
-  const int64_t* reference = nullptr;  ///< kOffset, kAfterEnd
+  const int64_t* reference = nullptr;   ///< kOffset, kAfterEnd
   const uint8_t* lane_start = nullptr;  ///< 1 on the first row of each lane
-  int64_t base = 0;                    ///< previous value of a lane's first row
+  int64_t base = 0;                     ///< previous value of a lane's first row
   size_t rows = 0;
 };
 
@@ -47,7 +46,8 @@ uint64_t Residual(const ColumnView& c, size_t i) {
   if constexpr (encoding == Encoding::kUnsigned) return static_cast<uint64_t>(v);
   if constexpr (encoding == Encoding::kSigned) return ZigZag(v);
   if constexpr (encoding == Encoding::kDelta) return Difference(v, c.lane_start[i] ? c.base : c.value[i - 1]);
-  if constexpr (encoding == Encoding::kXor) return __builtin_bswap64(static_cast<uint64_t>(v ^ (c.lane_start[i] ? c.base : c.value[i - 1])));
+  if constexpr (encoding == Encoding::kXor)
+    return __builtin_bswap64(static_cast<uint64_t>(v ^ (c.lane_start[i] ? c.base : c.value[i - 1])));
   if constexpr (encoding == Encoding::kOffset) return Difference(v, c.reference[i]);
   if constexpr (encoding == Encoding::kAfterEnd) {
     if (c.lane_start[i]) return Difference(v, c.base);
@@ -99,8 +99,8 @@ struct ZstdDeleter {
 
 // The three loops below take what they need as arguments: a store through a member would make the compiler reload every member.
 
-/// The column in lane order. Reads in row order and writes one stream a lane: the streams fit the first-level cache, where reading
-/// in lane order would miss it on every value.
+/// The column in lane order. Reads in row order and writes one stream a lane: the streams fit the first-level cache, where
+/// reading in lane order would miss it on every value.
 void ScatterRows(std::span<const int64_t> column, const uint32_t* position_of, int64_t* target) {
   for (size_t row = 0; row < column.size(); ++row) target[position_of[row]] = column[row];
 }
@@ -125,7 +125,7 @@ class BlockEncoder {
   struct Choice {
     Encoding encoding;
     size_t bits;           ///< of the sample
-    size_t reference = 0;     ///< column position, for kOffset and kAfterEnd
+    size_t reference = 0;  ///< column position, for kOffset and kAfterEnd
   };
 
   void PrepareLanes(const Batch& batch, const BlockNotes& notes);
@@ -250,14 +250,22 @@ bool BlockEncoder::TryDictionary(const ColumnView& column, size_t bits_to_beat) 
 uint64_t BlockEncoder::FillColumn(const ColumnView& column, Encoding encoding) {
   uint64_t* out = residual_.data();
   switch (encoding) {
-    case Encoding::kConstant: return 0;
-    case Encoding::kUnsigned: return FillResiduals<Encoding::kUnsigned>(column, out);
-    case Encoding::kSigned: return FillResiduals<Encoding::kSigned>(column, out);
-    case Encoding::kDelta: return FillResiduals<Encoding::kDelta>(column, out);
-    case Encoding::kXor: return FillResiduals<Encoding::kXor>(column, out);
-    case Encoding::kOffset: return FillResiduals<Encoding::kOffset>(column, out);
-    case Encoding::kAfterEnd: return FillResiduals<Encoding::kAfterEnd>(column, out);
-    case Encoding::kDictionary: break;
+    case Encoding::kConstant:
+      return 0;
+    case Encoding::kUnsigned:
+      return FillResiduals<Encoding::kUnsigned>(column, out);
+    case Encoding::kSigned:
+      return FillResiduals<Encoding::kSigned>(column, out);
+    case Encoding::kDelta:
+      return FillResiduals<Encoding::kDelta>(column, out);
+    case Encoding::kXor:
+      return FillResiduals<Encoding::kXor>(column, out);
+    case Encoding::kOffset:
+      return FillResiduals<Encoding::kOffset>(column, out);
+    case Encoding::kAfterEnd:
+      return FillResiduals<Encoding::kAfterEnd>(column, out);
+    case Encoding::kDictionary:
+      break;
   }
   for (size_t i = 0; i < column.rows; ++i) out[i] = dictionary_.Of(static_cast<uint64_t>(column.value[i]));
   return dictionary_.keys().size() - 1;
@@ -381,10 +389,11 @@ absl::Status CheckBatch(const Batch& batch, const TableSpec* table, const BlockN
                                                   table->name, batch.rows(), notes.clock_maps.size(), kMaxBlockRows,
                                                   block_format::kMaxClockMaps));
   }
-  const bool even = std::all_of(batch.columns.begin(), batch.columns.end(), [&](const auto& c) { return c.size() == batch.rows(); });
+  const bool even =
+      std::all_of(batch.columns.begin(), batch.columns.end(), [&](const auto& c) { return c.size() == batch.rows(); });
   if (batch.columns.size() != table->columns.size() || !even) {
-    return absl::InvalidArgumentError(fmt::format("a batch of {} does not have {} columns of {} rows each", table->name,
-                                                  table->columns.size(), batch.rows()));
+    return absl::InvalidArgumentError(
+        fmt::format("a batch of {} does not have {} columns of {} rows each", table->name, table->columns.size(), batch.rows()));
   }
   return absl::OkStatus();
 }

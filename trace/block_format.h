@@ -16,9 +16,9 @@ constexpr uint64_t kMaxClockMaps = 4096;
 constexpr uint64_t kMaxDictionary = 4096;
 constexpr uint64_t kLaneLossy = 1;
 
-/// How a column's values became residuals, unsigned 64-bit numbers that are small where the column is regular. `v` value, `p` previous
-/// value of the lane (first row: 0, in column 0 of the table min_time), `r` the reference column, which stands earlier in the
-/// block. Sums wrap around. Residuals are stored as byte planes: byte 0 of every row, then byte 1 of every row, …
+/// How a column's values became residuals, unsigned 64-bit numbers that are small where the column is regular. `v` value, `p`
+/// previous value of the lane (first row: 0, in column 0 of the table min_time), `r` the reference column, which stands earlier
+/// in the block. Sums wrap around. Residuals are stored as byte planes: byte 0 of every row, then byte 1 of every row, …
 enum class Encoding : uint64_t {
   kConstant = 0,    ///< one zigzag varint for all rows, no planes
   kUnsigned = 1,    ///< v as it is

@@ -24,13 +24,26 @@ void PutBytes(std::string& out, Field field, std::string_view bytes) {
 
 void SetNumber(Entity& entity, uint64_t field, uint64_t value) {
   switch (field) {
-    case kKind: entity.key.kind = static_cast<EntityKind>(value); break;
-    case kA: entity.key.a = UnZigZag(value); break;
-    case kB: entity.key.b = UnZigZag(value); break;
-    case kC: entity.key.c = UnZigZag(value); break;
-    case kRankPlusOne: entity.attributes.rank = static_cast<int32_t>(value) - 1; break;
-    case kInnerIds: entity.attributes.inner_ids.push_back(static_cast<int32_t>(value)); break;
-    default: break;
+    case kKind:
+      entity.key.kind = static_cast<EntityKind>(value);
+      break;
+    case kA:
+      entity.key.a = UnZigZag(value);
+      break;
+    case kB:
+      entity.key.b = UnZigZag(value);
+      break;
+    case kC:
+      entity.key.c = UnZigZag(value);
+      break;
+    case kRankPlusOne:
+      entity.attributes.rank = static_cast<int32_t>(value) - 1;
+      break;
+    case kInnerIds:
+      entity.attributes.inner_ids.push_back(static_cast<int32_t>(value));
+      break;
+    default:
+      break;
   }
 }
 
@@ -68,11 +81,20 @@ absl::StatusOr<Entity> DecodeEntity(std::string_view bytes) {
   while (sound && in.left() > 0) {
     const uint64_t tag = in.Next();
     switch (tag & 7) {
-      case kVarint: SetNumber(entity, tag >> 3, in.Next()); break;
-      case kBytes: sound = SetBytes(entity, tag >> 3, in.Take(in.Next())); break;
-      case kFixed64: in.Take(8); break;
-      case kFixed32: in.Take(4); break;
-      default: sound = false;
+      case kVarint:
+        SetNumber(entity, tag >> 3, in.Next());
+        break;
+      case kBytes:
+        sound = SetBytes(entity, tag >> 3, in.Take(in.Next()));
+        break;
+      case kFixed64:
+        in.Take(8);
+        break;
+      case kFixed32:
+        in.Take(4);
+        break;
+      default:
+        sound = false;
     }
   }
   if (!sound || !in.ok()) return absl::DataLossError("damaged entity row: its fields do not parse");

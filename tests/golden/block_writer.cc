@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the golden blocks of this release: block_writer DIR. Run it once for a new format version and commit what it wrote;
 // committed golden files are never rewritten, or the promise that they are readable would mean nothing.
+#include <fmt/format.h>
+
 #include <fstream>
 #include <iostream>
-
-#include <fmt/format.h>
 
 #include "tests/golden/golden_blocks.h"
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Store contract: what a seal writes is read back, in order, and only what was asked for.
-#include "storage/store.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "storage/keys.h"
+#include "storage/store.h"
 #include "tests/unit/storage/temp_dir.h"
 
 namespace stepscope {
@@ -34,10 +33,13 @@ class StoreTest : public testing::Test {
   }
   std::vector<std::string> BlocksIn(NodeTime begin, NodeTime end, RunId run = kRun) const {
     std::vector<std::string> found;
-    EXPECT_TRUE(store_->ForEachBlock(run, TableId::kSpan, begin, end, [&](const BlockKey&, std::string_view bytes) {
-      found.emplace_back(bytes);
-      return true;
-    }).ok());
+    EXPECT_TRUE(store_
+                    ->ForEachBlock(run, TableId::kSpan, begin, end,
+                                   [&](const BlockKey&, std::string_view bytes) {
+                                     found.emplace_back(bytes);
+                                     return true;
+                                   })
+                    .ok());
     return found;
   }
   static NodeTime Second(int64_t s) { return {s * kNsPerSecond}; }
@@ -63,9 +65,11 @@ TEST_F(StoreTest, ReadsBackEveryPartOfASealAfterReopening) {
   EXPECT_EQ(**store_->GetMeta("job", "j1"), "job row");
   EXPECT_EQ(*store_->GetMeta("job", "j2"), std::nullopt);
   std::vector<std::pair<uint32_t, std::string>> names, rollups, uploads;
-  EXPECT_TRUE(store_->ForEachName(kRun, [&](NameId id, std::string_view text) { return names.emplace_back(id.value, text), true; }).ok());
+  EXPECT_TRUE(
+      store_->ForEachName(kRun, [&](NameId id, std::string_view text) { return names.emplace_back(id.value, text), true; }).ok());
   EXPECT_THAT(names, ElementsAre(Pair(2, "step"), Pair(3, "forward")));
-  EXPECT_TRUE(store_->ForEachRollup(kRun, 6, 6, [&](uint32_t m, std::string_view v) { return rollups.emplace_back(m, v), true; }).ok());
+  EXPECT_TRUE(
+      store_->ForEachRollup(kRun, 6, 6, [&](uint32_t m, std::string_view v) { return rollups.emplace_back(m, v), true; }).ok());
   EXPECT_THAT(rollups, ElementsAre(Pair(6, "minute 6")));
   EXPECT_TRUE(store_->ForEachUpload(kRun, [&](uint32_t p, std::string_view v) { return uploads.emplace_back(p, v), true; }).ok());
   EXPECT_THAT(uploads, ElementsAre(Pair(1, "part 1")));
@@ -108,7 +112,8 @@ TEST_F(StoreTest, MetaKindsThatArePrefixesOfEachOtherStayApart) {
   seal.meta = {{"run", std::string("\0\1", 2), "a"}, {"run", std::string("\0\0", 2), "b"}, {"runs", "x", "c"}, {"ru", "n", "d"}};
   ASSERT_TRUE(store_->Commit(seal).ok());
   std::vector<std::string> values;
-  ASSERT_TRUE(store_->ForEachMeta("run", [&](std::string_view, std::string_view v) { return values.emplace_back(v), true; }).ok());
+  ASSERT_TRUE(
+      store_->ForEachMeta("run", [&](std::string_view, std::string_view v) { return values.emplace_back(v), true; }).ok());
   EXPECT_THAT(values, ElementsAre("b", "a"));
   seal.meta = {{"run", std::string("\0\1", 2), ""}};
   ASSERT_TRUE(store_->Commit(seal).ok());

@@ -17,9 +17,12 @@ class Rows {
  public:
   Batch SchedSlices(size_t rows) {
     Batch batch = Interned(TableId::kSchedSlice);
-    struct Thread { int64_t off = 0, seq = 0, cpu = 0; };
+    struct Thread {
+      int64_t off = 0, seq = 0, cpu = 0;
+    };
     std::vector<Thread> threads(200);
-    for (size_t t = 0; t < threads.size(); ++t) threads[t] = {Micros(3, 1), static_cast<int64_t>(Below(100'000)), static_cast<int64_t>(Below(32))};
+    for (size_t t = 0; t < threads.size(); ++t)
+      threads[t] = {Micros(3, 1), static_cast<int64_t>(Below(100'000)), static_cast<int64_t>(Below(32))};
     while (batch.rows() < rows) {
       const size_t t = Below(threads.size());
       Thread& thread = threads[t];
@@ -29,7 +32,9 @@ class Rows {
       const bool task_woke = Below(10) < 7;
       const int64_t waker = task_woke ? static_cast<int64_t>(40'000 + t + Below(4)) : 0;
       const int64_t syscall = std::array<int64_t, 4>{202, 202, 232, -1}[Below(4)];
-      const int64_t arg0 = syscall == 202 ? static_cast<int64_t>(0x7F1200000000 + t * 4096 + Below(3) * 64) : syscall == 232 ? 12 : 0;
+      const int64_t arg0 = syscall == 202   ? static_cast<int64_t>(0x7F1200000000 + t * 4096 + Below(3) * 64)
+                           : syscall == 232 ? 12
+                                            : 0;
       const int64_t faults = Below(50) == 0 ? static_cast<int64_t>(Below(20)) : 0;
       batch.Append(static_cast<uint32_t>(t + 1),
                    {on, dur, wait, thread.cpu, waker, task_woke ? 1 : 2, syscall, arg0, syscall == -1 ? 3 : 0, ++thread.seq,
@@ -69,7 +74,8 @@ class Rows {
       for (int64_t k = 0; k < 150; ++k) {
         const int64_t dur = 2'000 + k * 977 % 40'000 + static_cast<int64_t>(Below(600));
         now[device] += Below(5) == 0 ? Micros(2, 1) : 900 + static_cast<int64_t>(Below(256));
-        batch.Append(device + 1, {now[device], dur, 1, 0, 100 + k % 60, 200 + k, correlation[device] += 1 + k % 3, 0, 0, 0, 0, 0});
+        batch.Append(device + 1,
+                     {now[device], dur, 1, 0, 100 + k % 60, 200 + k, correlation[device] += 1 + k % 3, 0, 0, 0, 0, 0});
         now[device] += dur;
       }
     }

@@ -59,13 +59,20 @@ void ExpectRoundTrip(const Batch& batch) {
 /// How a column of a random batch is made: the shapes that make the encoder take each of its ways.
 int64_t RandomValue(std::mt19937_64& random, int shape, int64_t row) {
   switch (shape) {
-    case 0: return 0;
-    case 1: return -1;
-    case 2: return static_cast<int64_t>(random() % 100);
-    case 3: return static_cast<int64_t>(random());
-    case 4: return 1'000'000'000'000 + row * 1000 + static_cast<int64_t>(random() % 100);
-    case 5: return static_cast<int64_t>(0x7F0000000000 + random() % 20 * 64);
-    case 6: return random() % 2 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    case 0:
+      return 0;
+    case 1:
+      return -1;
+    case 2:
+      return static_cast<int64_t>(random() % 100);
+    case 3:
+      return static_cast<int64_t>(random());
+    case 4:
+      return 1'000'000'000'000 + row * 1000 + static_cast<int64_t>(random() % 100);
+    case 5:
+      return static_cast<int64_t>(0x7F0000000000 + random() % 20 * 64);
+    case 6:
+      return random() % 2 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
     default: {
       const double value = static_cast<double>(random() % 1000) * 0.5;
       int64_t bits;
@@ -141,7 +148,8 @@ TEST(BlockTest, TheHeaderIsReadWithoutTheBody) {
 TEST(BlockTest, LaneNotesComeBackWithTheirLanes) {
   Batch batch = Interned(TableId::kStackSample);
   for (uint32_t lane : {30u, 10u, 20u, 10u}) batch.Append(lane, {100, 1});
-  const auto block = DecodeBlock(*EncodeBlock(batch, {.clock_maps = {}, .lanes = {{20, 777, true}, {10, 5, false}, {99, 1, true}}}));
+  const auto block =
+      DecodeBlock(*EncodeBlock(batch, {.clock_maps = {}, .lanes = {{20, 777, true}, {10, 5, false}, {99, 1, true}}}));
   ASSERT_TRUE(block.ok()) << block.status();
   ASSERT_EQ(block->lanes.size(), 3u);
   EXPECT_EQ(block->lanes[0].lane, 10u);
@@ -182,13 +190,15 @@ TEST(BlockTest, ANewerFormatIsRefusedInWords) {
   EXPECT_EQ(DecodeBlock(bytes)->header.minor_version, 9);
   bytes[4] = 2;
   EXPECT_EQ(DecodeBlock(bytes).status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(PeekHeader(bytes).status().ToString(), HasSubstr("format version 2.9 and this release reads version 1; use a newer stepscope"));
+  EXPECT_THAT(PeekHeader(bytes).status().ToString(),
+              HasSubstr("format version 2.9 and this release reads version 1; use a newer stepscope"));
 }
 
 TEST(BlockTest, EveryTruncationAndEveryFlippedByteIsSurvived) {
   std::mt19937_64 random(3);
   const std::string bytes = *EncodeBlock(RandomBatch(random, TableId::kSchedSlice, 50, 5));
-  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(DecodeBlock(std::string_view(bytes).substr(0, size)).ok()) << size;
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(DecodeBlock(std::string_view(bytes).substr(0, size)).ok()) << size;
   size_t refused = 0;
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string damaged = bytes;

@@ -123,8 +123,9 @@ TEST(EntityTableTest, ALoadedTableContinuesWhereItStopped) {
 }
 
 TEST(EntityTest, BytesRoundTripAndUnknownFieldsAreSkipped) {
-  const Entity entity{{.kind = EntityKind::kMetric, .a = -5, .b = std::numeric_limits<int64_t>::min(), .c = 0, .text = "gpu\0util"},
-                      {.display = "python", .inner_ids = {12, -1, 1}}};
+  const Entity entity{
+      {.kind = EntityKind::kMetric, .a = -5, .b = std::numeric_limits<int64_t>::min(), .c = 0, .text = "gpu\0util"},
+      {.display = "python", .inner_ids = {12, -1, 1}}};
   std::string bytes = EncodeEntity(entity);
   EXPECT_EQ(*DecodeEntity(bytes), entity);
   bytes += std::string("\x78\x01\x82\x01\x02hi", 7);  // fields 15 (varint) and 16 (bytes) of a later release
