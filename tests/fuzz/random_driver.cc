@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a fuzz entry point without libFuzzer: on the files named, or on seeded random inputs that look a little like records
+// (small kinds, sizes that are multiples of 8), so that more than the first check is reached.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+constexpr int kInputs = 20'000;
+
+void Run(const std::string& input) { LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size()); }
+
+std::string RandomInput(std::mt19937& random) {
+  std::string input;
+  const size_t pieces = random() % 6;
+  for (size_t p = 0; p < pieces; ++p) {
+    std::string piece;
+    const size_t records = random() % 24;
+    for (size_t r = 0; r < records; ++r) {
+      const size_t size = random() % 20 == 0 ? random() % 65536 : 8 * (1 + random() % 8);
+      std::string record(random() % 30 == 0 ? size / 2 : size, '\0');
+      for (char& byte : record) byte = random() % 3 == 0 ? static_cast<char>(random()) : static_cast<char>(random() % 4);
+      if (record.size() >= 4) {
+        record[0] = static_cast<char>(random() % 17);
+        record[1] = 0;
+        record[2] = static_cast<char>(size);
+        record[3] = static_cast<char>(size >> 8);
+      }
+      piece += record;
+    }
+    piece.resize(std::min<size_t>(piece.size(), 65535));
+    input += static_cast<char>(random());
+    input += static_cast<char>(piece.size());
+    input += static_cast<char>(piece.size() >> 8);
+    input += piece;
+  }
+  return input;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::ifstream file(argv[i], std::ios::binary);
+    Run({std::istreambuf_iterator<char>(file), {}});
+  }
+  if (argc > 1) return 0;
+  std::mt19937 random(1);
+  for (int i = 0; i < kInputs; ++i) Run(RandomInput(random));
+  std::printf("%d inputs\n", kInputs);
+  return 0;
+}
