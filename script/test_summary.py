@@ -56,8 +56,9 @@ def first_line(text):
 
 
 def add_junit_case(suite, case):
-    folder = case.get("classname", "").replace(".", "/")
-    name = case.get("name") if folder in ("", case.get("name")) else f"{folder}::{case.get('name')}"
+    name, group = case.get("name"), case.get("classname", "")
+    if group not in ("", name):  # pytest gives the dotted module; ctest repeats the name
+        name = f"{group.replace('.', '/')}::{name}"
     bad = case.find("failure") if case.find("failure") is not None else case.find("error")
     skip = case.find("skipped")
     hidden = GTEST_SKIP.findall(case.findtext("system-out") or "")

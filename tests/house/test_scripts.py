@@ -125,6 +125,15 @@ def test_a_listed_skip_is_only_counted(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.endswith("\n0 passed, 0 failed, 1 skipped\n")
 
 
+def test_a_ctest_case_goes_by_its_own_name(tmp_path, monkeypatch, capsys):
+    case = (
+        '<testcase name="Sched.NeedsBpf" classname="Sched.NeedsBpf" status="notrun"><skipped message="x"/></testcase>'
+    )
+    monkeypatch.setattr(sys.modules[__name__], "JUNIT", f"<testsuite>{case}</testsuite>")
+    summarise(tmp_path, monkeypatch, skips="e2e Sched.NeedsBpf # no BTF here\n")
+    assert capsys.readouterr().out.endswith("\n0 passed, 0 failed, 1 skipped\n")
+
+
 def test_a_skip_inside_a_gtest_binary_is_seen(tmp_path, monkeypatch, capsys):
     inner = "<system-out>[  SKIPPED ] Sched.NeedsBpf (0 ms)\n</system-out>"
     assert summarise(tmp_path, monkeypatch, inner=inner) == 1
