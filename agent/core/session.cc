@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMs = 1000000;
 constexpr uint64_t kFirstRetry = 1000 * kMs;
 constexpr uint64_t kLongestRetry = 10000 * kMs;
-constexpr uint64_t kLongestWaitForOpener = 2 * kMs;
+constexpr uint64_t kLongestWaitForOpener = 10 * kMs;
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = STEPSCOPE_RING_SENDER_BYTES;
 
@@ -91,21 +91,40 @@ bool Session::Open(Phase from) {
   if (!__atomic_compare_exchange_n(&phase_, &expected, static_cast<uint32_t>(kOpening), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     return expected == kOpen || (expected == kOpening && WaitWhileOpening());
   }
+  __atomic_store_n(&opener_tid_, ThreadId(), __ATOMIC_RELAXED);
   if (!ConnectAndSendHello()) {
     TurnOff();
     return false;
   }
   state_.Set("recording");
   SetPhase(kOpen);
+  CountEarlyDrops();
   StartSender();
   return true;
 }
 
+// Another thread opens the session right now. (Or this one does, and a signal handler of the host came in between: waiting would
+// be for ever.)
 bool Session::WaitWhileOpening() {
-  const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + kLongestWaitForOpener;
-  while (phase() == kOpening && ClockNs(CLOCK_MONOTONIC) < deadline_ns) KernelCall(SYS_sched_yield);
-  if (phase() == kOpening) __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_RELAXED);
+  const bool interrupted_opener = __atomic_load_n(&opener_tid_, __ATOMIC_RELAXED) == ThreadId();
+  const uint64_t deadline_ns = interrupted_opener ? 0 : ClockNs(CLOCK_MONOTONIC) + kLongestWaitForOpener;
+  while (phase() == kOpening && ClockNs(CLOCK_MONOTONIC) < deadline_ns) {
+    timespec pause{0, 50000};
+    KernelCall(SYS_nanosleep, PointerArgument(&pause));
+  }
+  if (phase() == kOpening) {
+    __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_SEQ_CST);
+    if (phase() == kOpen) CountEarlyDrops();
+    return false;
+  }
   return phase() == kOpen;
+}
+
+// Drops from before the session was open, into the ring file's books.
+void Session::CountEarlyDrops() {
+  for (uint64_t drops = __atomic_exchange_n(&early_dropped_, 0, __ATOMIC_SEQ_CST); drops != 0; --drops) {
+    file_.CountWithoutRing(clock_.Read());
+  }
 }
 
 void Session::TurnOff() {
@@ -234,6 +253,7 @@ void Session::StartOver(Copy copy) {
   file_ = RingFile();
   writers_ = nullptr;  // the old ones stay: a thread of the child may still remember one of them
   early_dropped_ = 0;
+  opener_tid_ = 0;
   try_wait_ns_ = next_try_ns_ = 0;
   state_.Set("idle: no record yet");
   SetPhase(kIdle);

@@ -7,7 +7,7 @@
 //                 └── any fork: the child starts here
 //
 // Every call is safe from any thread at any time. Only the thread that opens the session makes system calls that could take long
-// (200 µs); a thread that comes in meanwhile yields for at most 2 ms, then its record is dropped and counted.
+// (200 µs); a thread that comes in meanwhile sleeps for at most 10 ms, then its record is dropped and counted.
 #pragma once
 
 #include <stdint.h>
@@ -52,7 +52,7 @@ class Session {
   static void OnThreadExit(void* writer);
 
   Phase phase() const { return static_cast<Phase>(__atomic_load_n(&phase_, __ATOMIC_ACQUIRE)); }
-  void SetPhase(Phase phase) { __atomic_store_n(&phase_, static_cast<uint32_t>(phase), __ATOMIC_RELEASE); }
+  void SetPhase(Phase phase) { __atomic_store_n(&phase_, static_cast<uint32_t>(phase), __ATOMIC_SEQ_CST); }
 
   RingWriter* SlowThreadRing();
   bool Ready();
@@ -60,6 +60,7 @@ class Session {
   bool ConnectAndSendHello();
   bool MakeRingFile();
   bool WaitWhileOpening();
+  void CountEarlyDrops();
   void TurnOff();
   void StartSender();
   RingWriter* AcquireRing();
@@ -81,6 +82,7 @@ class Session {
   unsigned exit_key_ = 0;
   uint64_t last_token_ = 0;     // atomic
   uint64_t early_dropped_ = 0;  // atomic; before there was a ring file to count in
+  int32_t opener_tid_ = 0;      // atomic
   uint64_t next_try_ns_ = 0;    // atomic
   uint64_t try_wait_ns_ = 0;
   uint64_t opened_ticks_ = 0;
