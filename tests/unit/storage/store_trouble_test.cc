@@ -48,7 +48,8 @@ Seal NumberedSeal(uint32_t n, size_t block_bytes) {
   return seal;
 }
 
-/// Runs `work(write_fd)` in a child process and returns the read end of its pipe.
+/// Runs `work(write_fd)` in a forked child and returns the read end of its pipe. Not for work that opens a store: the child has
+/// RocksDB's thread pools without their threads.
 template <typename Work>
 std::pair<pid_t, int> Fork(Work work) {
   int fds[2];
@@ -63,16 +64,68 @@ std::pair<pid_t, int> Fork(Work work) {
   return {pid, fds[0]};
 }
 
+/// Runs DISABLED_StoreChild.<name> in a process of its own on `dir`; see ChildDir() and ChildOut().
+std::pair<pid_t, int> Spawn(const std::string& name, const TempDir& dir) {
+  return Fork([&](int out) {
+    setenv("STEPSCOPE_CHILD_DIR", dir.path().c_str(), 1);
+    setenv("STEPSCOPE_CHILD_OUT", std::to_string(out).c_str(), 1);
+    const std::string filter = "--gtest_filter=DISABLED_StoreChild." + name;
+    execl("/proc/self/exe", "storage_test", "--gtest_also_run_disabled_tests", filter.c_str(), nullptr);
+    _exit(127);
+  });
+}
+std::string ChildDir() { return getenv("STEPSCOPE_CHILD_DIR"); }
+int ChildOut() { return std::stoi(getenv("STEPSCOPE_CHILD_OUT")); }
+
+TEST(DISABLED_StoreChild, CommitsUntilKilled) {
+  const std::string dir = ChildDir();
+  const int out = ChildOut();
+  auto store = Store::Open({.path = dir});
+  if (!store.ok()) _exit(1);
+  for (uint32_t n = 1;; ++n) {
+    if (!(*store)->Commit(NumberedSeal(n, 20'000)).ok()) _exit(1);
+    if (write(out, &n, sizeof n) != sizeof n) _exit(1);
+  }
+}
+
+TEST(DISABLED_StoreChild, HoldsTheStore) {
+  const std::string dir = ChildDir();
+  const int out = ChildOut();
+  auto store = Store::Open({.path = dir});
+  const char ready = store.ok() ? 'y' : 'n';
+  if (write(out, &ready, 1) != 1) _exit(1);
+  pause();
+}
+
+TEST(DISABLED_StoreChild, FillsTheDisk) {
+  const std::string dir = ChildDir();
+  const int out = ChildOut();
+  const auto say = [&](const std::string& text) { _exit(write(out, text.data(), text.size()) < 0); };
+  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=64m") != 0) {
+    say("no mount");
+  }
+  const std::string ballast = dir + "/ballast";
+  auto store = Store::Open({.path = dir + "/store"});
+  if (!store.ok()) say(store.status().ToString());
+  std::ofstream(ballast) << std::string(48 << 20, 'x');
+  absl::Status full;
+  uint32_t n = 0;
+  while (full.ok() && ++n < 1000) full = (*store)->Commit(NumberedSeal(n, 100'000));
+  std::filesystem::remove(ballast);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  absl::Status again = absl::UnknownError("");
+  while (!again.ok() && std::chrono::steady_clock::now() < deadline) again = (*store)->Commit(NumberedSeal(n, 100'000));
+  store->reset();
+  store = Store::Open({.path = dir + "/store"});
+  const auto positions = store.ok() ? (*store)->Positions(kSession) : store.status();
+  const bool kept = positions.ok() && positions->size() == 1 && positions->at(0).position == n;
+  say(full.ToString() + " / again: " + again.ToString() + (kept ? " / kept" : " / lost " + positions.status().ToString()));
+}
+
 TEST(StoreCrashTest, WhatWasCommittedBeforeASigkillIsThereWholeAndOnce) {
   const TempDir dir;
-  auto [pid, pipe_fd] = Fork([&](int out) {
-    auto store = Store::Open({.path = dir.path()});
-    if (!store.ok()) _exit(1);
-    for (uint32_t n = 1;; ++n) {
-      if (!(*store)->Commit(NumberedSeal(n, 20'000)).ok()) _exit(1);
-      if (write(out, &n, sizeof n) != sizeof n) _exit(1);
-    }
-  });
+  auto [pid, pipe_fd] = Spawn("CommitsUntilKilled", dir);
   uint32_t acknowledged = 0;
   while (acknowledged < 300) ASSERT_EQ(read(pipe_fd, &acknowledged, sizeof acknowledged), ssize_t{sizeof acknowledged});
   ASSERT_EQ(kill(pid, SIGKILL), 0);
@@ -104,12 +157,7 @@ TEST(StoreCrashTest, WhatWasCommittedBeforeASigkillIsThereWholeAndOnce) {
 
 TEST(StoreLockTest, ASecondOpenerIsToldWhoHoldsTheStore) {
   const TempDir dir;
-  auto [pid, pipe_fd] = Fork([&](int out) {
-    auto store = Store::Open({.path = dir.path()});
-    const char ready = store.ok() ? 'y' : 'n';
-    if (write(out, &ready, 1) != 1) _exit(1);
-    pause();
-  });
+  auto [pid, pipe_fd] = Spawn("HoldsTheStore", dir);
   char ready = 0;
   ASSERT_EQ(read(pipe_fd, &ready, 1), 1);
   ASSERT_EQ(ready, 'y');
@@ -199,29 +247,7 @@ TEST(StoreOpenTest, ADamagedStoreIsCalledDamaged) {
 
 TEST(StoreDiskTest, AFullDiskIsNamedAndWritingGoesOnOnceThereIsRoom) {
   const TempDir dir;
-  auto [pid, pipe_fd] = Fork([&](int out) {
-    const auto say = [&](const std::string& text) { _exit(write(out, text.data(), text.size()) < 0); };
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "size=64m") != 0) {
-      say("no mount");
-    }
-    const std::string ballast = dir.path() + "/ballast";
-    auto store = Store::Open({.path = dir.path() + "/store"});
-    if (!store.ok()) say(store.status().ToString());
-    std::ofstream(ballast) << std::string(48 << 20, 'x');
-    absl::Status full;
-    uint32_t n = 0;
-    while (full.ok() && ++n < 1000) full = (*store)->Commit(NumberedSeal(n, 100'000));
-    std::filesystem::remove(ballast);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    absl::Status again = absl::UnknownError("");
-    while (!again.ok() && std::chrono::steady_clock::now() < deadline) again = (*store)->Commit(NumberedSeal(n, 100'000));
-    store->reset();
-    store = Store::Open({.path = dir.path() + "/store"});
-    const auto positions = store.ok() ? (*store)->Positions(kSession) : store.status();
-    const bool kept = positions.ok() && positions->size() == 1 && positions->at(0).position == n;
-    say(full.ToString() + " / again: " + again.ToString() + (kept ? " / kept" : " / lost " + positions.status().ToString()));
-  });
+  auto [pid, pipe_fd] = Spawn("FillsTheDisk", dir);
   std::string said(8192, '\0');
   const ssize_t size = read(pipe_fd, said.data(), said.size());
   ASSERT_GT(size, 0);
