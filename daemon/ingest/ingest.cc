@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ingest/ingest.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <future>
+#include <map>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "daemon/ingest/agent_socket.h"
+#include "daemon/ingest/push_service.h"
+#include "daemon/ingest/session.h"
+#include "daemon/ingest/tick_reading.h"
+#include "daemon/ingest/work_queue.h"
+
+namespace stepscope {
+namespace {
+
+using SessionPtr = std::shared_ptr<Session>;
+
+constexpr double kHelloWidthNs = 200'000;  // an agent reads its counter, then does other things, then CLOCK_MONOTONIC
+
+int64_t NowNs() { return ReadClockNs(CLOCK_MONOTONIC); }
+
+bool IsDead(const Session& session) {
+  if (!session.peer().pidfd.ok()) return true;
+  pollfd p{session.peer().pidfd.get(), POLLIN, 0};
+  return poll(&p, 1, 0) == 1;
+}
+
+std::string NewNonce() {
+  std::string nonce(STEPSCOPE_NONCE_BYTES, '\0');
+  while (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+  }
+  return nonce;
+}
+
+/// A hello that is not taken: what to answer and what to log.
+struct Refusal {
+  stepscope_hello_status status;
+  std::string reason;
+};
+
+/// Sessions by id and nonce. Thread rule: any.
+class SessionTable {
+ public:
+  SessionPtr ById(const std::string& id) const {
+    const std::lock_guard lock(mu_);
+    const auto found = sessions_.find(id);
+    return found == sessions_.end() ? nullptr : found->second.session;
+  }
+  SessionPtr ByNonce(const std::string& nonce) const {
+    const std::lock_guard lock(mu_);
+    const auto found = nonces_.find(nonce);
+    return found == nonces_.end() ? nullptr : found->second;
+  }
+  void Put(const SessionPtr& session, const std::string& nonce) {
+    const std::lock_guard lock(mu_);
+    Entry& entry = sessions_[session->identity().session];
+    nonces_.erase(entry.nonce);
+    entry = {session, nonce};
+    nonces_[nonce] = session;
+  }
+  void Remove(const SessionPtr& session) {
+    const std::lock_guard lock(mu_);
+    const auto found = sessions_.find(session->identity().session);
+    if (found == sessions_.end()) return;
+    nonces_.erase(found->second.nonce);
+    sessions_.erase(found);
+  }
+  std::vector<SessionPtr> All() const {
+    const std::lock_guard lock(mu_);
+    std::vector<SessionPtr> all;
+    for (const auto& [id, entry] : sessions_) all.push_back(entry.session);
+    return all;
+  }
+  size_t size() const {
+    const std::lock_guard lock(mu_);
+    return sessions_.size();
+  }
+
+ private:
+  struct Entry {
+    SessionPtr session;
+    std::string nonce;
+  };
+  mutable std::mutex mu_;
+  std::map<std::string, Entry> sessions_;
+  std::map<std::string, SessionPtr> nonces_;
+};
+
+class IngestCore : public std::enable_shared_from_this<IngestCore> {
+ public:
+  IngestCore(Ingest::Options options, Ingest::Parts parts) : options_(std::move(options)), parts_(parts) {}
+
+  absl::Status Start();
+  void Stop();
+  absl::Status Flush(RunId run, int64_t timeout_ns);
+  IngestNumbers Stats() const;
+
+ private:
+  // Ingest thread.
+  void Loop();
+  void OnEvent(int fd);
+  void OnHello(HelloPeer peer);
+  std::optional<Refusal> TakeHello(HelloPeer& peer);
+  std::optional<Refusal> TakeAgain(const SessionPtr& session, const PeerProcess& process, const RingFile& file) const;
+  absl::StatusOr<SessionPtr> NewSession(const Hello& hello, PeerProcess process, RingFile file);
+  absl::StatusOr<RunId> RunOf(const Hello& hello, const PeerProcess& process) const;
+  void StartClock(const Hello& hello, const PeerProcess& process, SessionIdentity& identity);
+  void Answer(const SessionPtr& session, unique_fd connection);
+  void WatchDeath(const SessionPtr& session);
+  void PostPoll();
+  void Refused(uint32_t uid, const std::string& reason);
+  // Worker.
+  void PollAll();
+  void SupersedeOthers(const SessionPtr& session);
+  void Over(const SessionPtr& session);
+
+  const Ingest::Options options_;
+  const Ingest::Parts parts_;
+  const std::shared_ptr<IngestStats> stats_ = std::make_shared<IngestStats>();
+  const TickReading ticks_;
+  SessionTable sessions_;
+  unique_fd epoll_;
+  unique_fd wake_;
+  std::unique_ptr<AgentSocket> socket_;
+  std::unique_ptr<PushService> push_;
+  std::unique_ptr<WorkQueue> work_;
+  std::thread thread_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> poll_posted_ = false;
+  std::mutex asked_mu_;
+  std::vector<std::function<void()>> asked_;  ///< tasks for the worker, behind everything the sockets hold now
+
+  std::map<int, SessionPtr> deaths_;  ///< by pidfd
+  struct Quiet {
+    int64_t logged_ns = 0;
+    uint64_t unlogged = 0;
+  };
+  std::map<uint32_t, Quiet> refusals_;
+  uint64_t last_clock_ = 0;
+  int64_t polled_ns_ = 0;
+  int64_t anchored_ns_ = 0;  ///< [worker]
+};
+
+absl::Status IngestCore::Start() {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.ok() || !wake_.ok()) return ErrnoStatus(errno, "epoll_create1/eventfd");
+  AgentSocket::Limits limits;
+  limits.hello_timeout_ns = options_.hello_timeout_ns;
+  auto socket = AgentSocket::Listen(options_.socket_path, limits,
+                                    {[this](HelloPeer peer) { OnHello(std::move(peer)); },
+                                     [this](uint32_t uid, const std::string& reason) { Refused(uid, reason); }});
+  if (!socket.ok()) return socket.status();
+  socket_ = *std::move(socket);
+  work_ = std::make_unique<WorkQueue>("ingest_work");
+  auto push = PushService::Start({[this](const std::string& nonce) { return sessions_.ByNonce(nonce); },
+                                  [this](std::function<void()> task) { work_->Post(std::move(task)); }});
+  if (!push.ok()) return push.status();
+  push_ = *std::move(push);
+  socket_->Watch(epoll_.get());
+  epoll_event event{EPOLLIN, {.fd = wake_.get()}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "ingest");
+    Loop();
+  });
+  return absl::OkStatus();
+}
+
+void IngestCore::Stop() {
+  if (stopping_.exchange(true)) return;
+  eventfd_write(wake_.get(), 1);
+  if (thread_.joinable()) thread_.join();
+  for (const SessionPtr& session : sessions_.All()) {
+    session->Disconnect(absl::UnavailableError("the daemon is stopping; what it does not have stays in the rings"));
+  }
+  if (push_ != nullptr) push_->Stop();
+  if (work_ != nullptr) work_->Close();
+  socket_.reset();
+}
+
+void IngestCore::Loop() {
+  while (!stopping_) {
+    std::array<epoll_event, 64> events;
+    const int timeout_ms = static_cast<int>(options_.poll_ns / kNsPerMillisecond);
+    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), timeout_ms);
+    for (int i = 0; i < count; ++i) OnEvent(events[static_cast<size_t>(i)].data.fd);
+    socket_->Expire(NowNs());
+    PostPoll();
+  }
+}
+
+void IngestCore::OnEvent(int fd) {
+  if (fd == wake_.get()) {
+    eventfd_t ignored;
+    eventfd_read(wake_.get(), &ignored);
+    socket_->ServeAll(NowNs());
+    std::vector<std::function<void()>> asked;
+    {
+      const std::lock_guard lock(asked_mu_);
+      asked.swap(asked_);
+    }
+    for (auto& task : asked) work_->Post(std::move(task));
+    return;
+  }
+  if (socket_->OnReadable(fd, NowNs())) return;
+  const auto died = deaths_.extract(fd);
+  if (died.empty()) return;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  work_->Post([session = died.mapped()] { session->Finish(); });
+}
+
+void IngestCore::OnHello(HelloPeer peer) {
+  const uint32_t uid = peer.hello.message.uid;
+  const int connection = peer.connection.get();
+  if (const auto refusal = TakeHello(peer)) {
+    Refused(uid, refusal->reason);
+    AgentSocket::Refuse(connection, refusal->status);
+  }
+}
+
+std::optional<Refusal> IngestCore::TakeHello(HelloPeer& peer) {
+  const stepscope_hello& message = peer.hello.message;
+  auto process = ReadPeerProcess(peer.connection.get(), message.pid);
+  if (!process.ok()) return Refusal{STEPSCOPE_HELLO_DENIED, std::string(process.status().message())};
+  auto file = RingFile::Open(std::move(peer.ring_file), peer.hello.session(), message.file_bytes);
+  if (!file.ok()) return Refusal{STEPSCOPE_HELLO_BAD_FILE, std::string(file.status().message())};
+  if (const SessionPtr known = sessions_.ById(peer.hello.session())) {
+    if (auto refusal = TakeAgain(known, *process, *file)) return refusal;
+    Answer(known, std::move(peer.connection));
+    return std::nullopt;
+  }
+  if (sessions_.size() >= options_.max_sessions) return Refusal{STEPSCOPE_HELLO_BUSY, "too many sessions"};
+  auto session = NewSession(peer.hello, *std::move(process), *std::move(file));
+  if (!session.ok()) {
+    const bool denied = absl::IsPermissionDenied(session.status());
+    return Refusal{denied ? STEPSCOPE_HELLO_DENIED : STEPSCOPE_HELLO_STOP, std::string(session.status().message())};
+  }
+  Answer(*session, std::move(peer.connection));
+  work_->Post([this, session = *session] {
+    session->Begin();
+    SupersedeOthers(session);
+  });
+  WatchDeath(*session);
+  return std::nullopt;
+}
+
+/// The same session says hello again: only the process that opened it, with the file it opened.
+std::optional<Refusal> IngestCore::TakeAgain(const SessionPtr& session, const PeerProcess& process, const RingFile& file) const {
+  const PeerProcess& owner = session->peer();
+  if (owner.key.pid != process.key.pid || owner.uid != process.uid) return Refusal{STEPSCOPE_HELLO_DENIED, "session of another process"};
+  if (!session->SameFile(file)) return Refusal{STEPSCOPE_HELLO_BAD_FILE, "session came back with another ring file"};
+  return std::nullopt;
+}
+
+absl::StatusOr<SessionPtr> IngestCore::NewSession(const Hello& hello, PeerProcess process, RingFile file) {
+  SessionIdentity identity;
+  identity.session = hello.session();
+  STEPSCOPE_ASSIGN_OR_RETURN(identity.run, RunOf(hello, process));
+  identity.process = process.key;
+  StartClock(hello, process, identity);
+  const auto over = [weak = weak_from_this()](const SessionPtr& session) {
+    if (const auto core = weak.lock()) core->work_->Post([core, session] { core->Over(session); });
+  };
+  const ClockId clock = identity.clock;
+  auto session = std::make_shared<Session>(Session::Parts{parts_.store, parts_.sink, parts_.clocks, parts_.jobs, stats_, over},
+                                           std::move(identity), std::move(process), hello.message.pid, std::move(file));
+  if (absl::Status loaded = session->Load(); !loaded.ok()) {
+    parts_.clocks->Forget(clock);
+    return loaded;
+  }
+  stats_->Update([](IngestNumbers& n) { ++n.sessions_total; });
+  return session;
+}
+
+/// The run of the process itself, else that of the process it was forked from.
+absl::StatusOr<RunId> IngestCore::RunOf(const Hello& hello, const PeerProcess& process) const {
+  auto run = parts_.jobs->RunForSession(process.key, process.uid, hello.facts);
+  if (run.ok() || hello.message.parent_session_known == 0) return run;
+  const SessionPtr parent = sessions_.ById(hello.parent());
+  if (parent == nullptr || parent->peer().uid != process.uid) return run;
+  return parent->identity().run;
+}
+
+void IngestCore::StartClock(const Hello& hello, const PeerProcess& process, SessionIdentity& identity) {
+  const stepscope_hello& message = hello.message;
+  const ClockRate rate = ticks_.Rate(message.clock_kind);
+  const std::optional<ClockAnchor> own = TickReading::Read(message.clock_kind);
+  int64_t offset_ns = 0;
+  if (process.own_time_namespace) {
+    const double since = own ? static_cast<double>(static_cast<int64_t>(own->ticks.ticks - message.ticks)) * rate.ns_per_tick : 0;
+    const int64_t node_ns = own ? own->node.ns - std::llround(since) : NowNs();
+    offset_ns = node_ns - static_cast<int64_t>(message.monotonic_ns);
+    if (std::abs(offset_ns) < kNsPerSecond) offset_ns = 0;
+  }
+  identity.clock = {++last_clock_};
+  identity.clock_kind = message.clock_kind;
+  identity.clock_offset_ns = offset_ns;
+  identity.ns_per_tick = rate.ns_per_tick;
+  parts_.clocks->Register(identity.clock, offset_ns, rate);
+  if (own) {
+    parts_.clocks->AddAnchor(identity.clock, {own->ticks, own->width_ticks, own->node + -offset_ns});
+  } else {
+    const auto width = static_cast<uint64_t>(kHelloWidthNs / rate.ns_per_tick);
+    parts_.clocks->AddAnchor(identity.clock, {{message.ticks}, width, {static_cast<int64_t>(message.monotonic_ns)}});
+  }
+}
+
+/// Says yes and hands the socket to gRPC. A peer that is gone by now is no error: its death is watched.
+void IngestCore::Answer(const SessionPtr& session, unique_fd connection) {
+  const std::string nonce = NewNonce();
+  sessions_.Put(session, nonce);
+  const std::string reply = EncodeHelloReply(STEPSCOPE_HELLO_OK, nonce, session->StoredPositions());
+  const ssize_t sent = send(connection.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != static_cast<ssize_t>(reply.size())) return;
+  session->Connect(unique_fd(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0)));
+  push_->Serve(std::move(connection));
+}
+
+void IngestCore::WatchDeath(const SessionPtr& session) {
+  const int pidfd = session->peer().pidfd.get();
+  if (pidfd < 0) {
+    work_->Post([session] { session->Finish(); });
+    return;
+  }
+  deaths_[pidfd] = session;
+  epoll_event event{EPOLLIN, {.fd = pidfd}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, pidfd, &event);
+}
+
+void IngestCore::PostPoll() {
+  const int64_t now_ns = NowNs();
+  if (now_ns - polled_ns_ < options_.poll_ns || poll_posted_.exchange(true)) return;
+  polled_ns_ = now_ns;
+  work_->Post([this] {
+    PollAll();
+    poll_posted_ = false;
+  });
+}
+
+/// One line a second for each user, whatever it sends.
+void IngestCore::Refused(uint32_t uid, const std::string& reason) {
+  stats_->Reject(reason);
+  Quiet& quiet = refusals_[uid];
+  const int64_t now_ns = NowNs();
+  if (now_ns - quiet.logged_ns < kNsPerSecond) {
+    ++quiet.unlogged;
+    return;
+  }
+  spdlog::warn("agent of user {} refused: {} ({} more like it not logged)", uid, reason, quiet.unlogged);
+  quiet = {now_ns, 0};
+  std::erase_if(refusals_, [&](const auto& entry) { return now_ns - entry.second.logged_ns > 60 * kNsPerSecond; });
+}
+
+void IngestCore::PollAll() {
+  const int64_t now_ns = NowNs();
+  const bool anchor = now_ns - anchored_ns_ >= kNsPerSecond;
+  if (anchor) anchored_ns_ = now_ns;
+  for (const SessionPtr& session : sessions_.All()) {
+    const SessionIdentity& identity = session->identity();
+    const auto own = anchor ? TickReading::Read(identity.clock_kind) : std::nullopt;
+    if (own) parts_.clocks->AddAnchor(identity.clock, {own->ticks, own->width_ticks, own->node + -identity.clock_offset_ns});
+    session->Poll(now_ns);
+  }
+}
+
+/// exec() replaces the image under a session: its file and socket are gone with the old image, its pid lives on.
+void IngestCore::SupersedeOthers(const SessionPtr& session) {
+  for (const SessionPtr& other : sessions_.All()) {
+    if (other != session && other->peer().key == session->peer().key) other->Supersede();
+  }
+}
+
+void IngestCore::Over(const SessionPtr& session) {
+  if (absl::Status status = parts_.store->ForgetSession(session->identity().session); !status.ok()) {
+    spdlog::warn("positions of an ended session stay in the store: {}", std::string(status.message()));
+  }
+  sessions_.Remove(session);
+  parts_.clocks->Forget(session->identity().clock);
+  session->Disconnect(absl::OkStatus());
+}
+
+absl::Status IngestCore::Flush(RunId run, int64_t timeout_ns) {
+  using Tickets = std::vector<std::pair<SessionPtr, uint64_t>>;
+  const auto drained = std::make_shared<std::promise<Tickets>>();
+  auto tickets = drained->get_future();
+  const int64_t until_ns = NowNs() + timeout_ns;
+  {
+    const std::lock_guard lock(asked_mu_);
+    asked_.push_back([this, run, drained] {
+      Tickets result;
+      for (const SessionPtr& session : sessions_.All()) {
+        if (session->identity().run != run) continue;
+        IsDead(*session) ? session->Finish() : session->Drain();
+        result.emplace_back(session, session->delivered_count());
+      }
+      drained->set_value(std::move(result));
+    });
+  }
+  eventfd_write(wake_.get(), 1);
+  const auto late = absl::DeadlineExceededError(fmt::format("run {}: the last records of its processes are not stored yet; try again", run.value));
+  if (tickets.wait_for(std::chrono::nanoseconds(timeout_ns)) != std::future_status::ready) return late;
+  for (const auto& [session, count] : tickets.get()) {
+    if (!session->WaitStored(count, std::max<int64_t>(until_ns - NowNs(), 0))) return late;
+  }
+  return absl::OkStatus();
+}
+
+IngestNumbers IngestCore::Stats() const {
+  IngestNumbers numbers = stats_->Get();
+  numbers.sessions = sessions_.size();
+  return numbers;
+}
+
+class IngestHandle final : public Ingest {
+ public:
+  explicit IngestHandle(std::shared_ptr<IngestCore> core) : core_(std::move(core)) {}
+  ~IngestHandle() override { core_->Stop(); }
+  void Stop() override { core_->Stop(); }
+  absl::Status FlushSessions(RunId run, int64_t timeout_ns) override { return core_->Flush(run, timeout_ns); }
+  IngestNumbers Stats() const override { return core_->Stats(); }
+
+ private:
+  std::shared_ptr<IngestCore> core_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ingest>> Ingest::Start(const Options& options, const Parts& parts) {
+  auto core = std::make_shared<IngestCore>(options, parts);
+  STEPSCOPE_RETURN_IF_ERROR(core->Start());
+  return std::make_unique<IngestHandle>(std::move(core));
+}
+
+}  // namespace stepscope

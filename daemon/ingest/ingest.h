@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ingest: takes the rings of recorded processes into the pipeline, while they live (pushed by their sender), when they are
+// silent and when they are dead (read by the daemon itself), each byte once.
+//
+//   agent ── hello + ring file ──► AgentSocket ──► Session ◄── pieces ── PushService ◄── HTTP/2 on the same socket
+//                                                  │    ▲
+//   pidfd, heartbeat ── ingest thread ── tasks ──► worker ──► DeliverySink ──► on_stored ──► acknowledgement
+//
+// Threads: "ingest" (epoll: accept, hellos, deaths, the poll clock) and "ingest_work" (everything that decodes or may wait for the
+// pipeline). Public methods may be called from any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "daemon/ingest/ingest_stats.h"
+#include "daemon/ingest/session_jobs.h"
+#include "daemon/pipeline/clock_registry.h"
+#include "daemon/pipeline/delivery.h"
+#include "storage/store.h"
+
+namespace stepscope {
+
+class Ingest {
+ public:
+  struct Options {
+    std::string socket_path;
+    size_t max_sessions = 4096;
+    int64_t poll_ns = 250 * kNsPerMillisecond;
+    int64_t hello_timeout_ns = 5 * kNsPerSecond;
+  };
+  /// All outlive the Ingest; callbacks of deliveries may still run after it is gone.
+  struct Parts {
+    Store* store;
+    DeliverySink* sink;
+    ClockRegistry* clocks;
+    SessionJobs* jobs;
+  };
+  /// Listens and starts. Errors name the socket path and what to do.
+  static absl::StatusOr<std::unique_ptr<Ingest>> Start(const Options& options, const Parts& parts);
+  virtual ~Ingest() = default;
+  /// Ends streams and threads. What was not delivered stays in the rings. Call before the pipeline stops.
+  virtual void Stop() = 0;
+  /// Takes everything the processes of `run` have committed so far and returns when it is stored: at the end of a job.
+  /// DEADLINE_EXCEEDED when the store took longer than `timeout_ns`.
+  virtual absl::Status FlushSessions(RunId run, int64_t timeout_ns = 10 * kNsPerSecond) = 0;
+  virtual IngestNumbers Stats() const = 0;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// PeerProcess: who is at the other end of an agent's socket, by the kernel's word (SO_PEERCRED, pidfd, /proc), never by its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "daemon/jobs/job_table.h"
+
+namespace stepscope {
+
+struct PeerProcess {
+  ProcessKey key;         ///< start_ticks 0 when the process was gone before it could be looked at
+  uint32_t uid = 0;
+  unique_fd pidfd;        ///< readable once the process is dead; not ok() = it was gone already
+  std::string comm;
+  bool own_pid_namespace = false;   ///< its ids differ from the host's
+  bool own_time_namespace = false;  ///< its CLOCK_MONOTONIC may differ from the node's
+};
+
+/// PERMISSION_DENIED for a peer the daemon cannot see (a process of an unrelated pid namespace). `inner_pid` is what the process
+/// calls itself; a live process that does not is a reused pid, and the peer counts as gone.
+absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid);
+
+/// Host tids of a process in its own pid namespace, by the NSpid lines of its tasks.
+class HostTids {
+ public:
+  HostTids(Pid pid, int32_t inner_pid, bool own_namespace) : pid_(pid), inner_pid_(inner_pid), own_namespace_(own_namespace) {}
+  /// -inner when the thread was gone before it could be looked up.
+  int32_t Of(int32_t inner);
+
+ private:
+  void Scan();
+
+  Pid pid_;
+  int32_t inner_pid_;
+  bool own_namespace_;
+  std::unordered_map<int32_t, int32_t> known_;
+};
+
+}  // namespace stepscope
