@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process for the live tests to record. It obeys one command per line on stdin and answers one line on stdout; between
 // commands every thread of it is blocked, so the kernel's counters stand still.
-//   run N    two threads ping-pong N times over pipes, two over a condition variable, one sleeps N/100 times 100 us
-//   fork N   N children, one after the other, each with one thread that exits
-//   spawn N  N children that stay, blocked, until quit; answers their pids
-//   exec     a thread that is not the leader executes this program again
+//   run N    two threads ping-pong N times over pipes, two over a condition variable, one sleeps N/100 times 100 us, changing
+//   CPUs fork N   N children, one after the other, each with one thread that exits spawn N  N children that stay, blocked, until
+//   quit; answers their pids exec     a thread that is not the leader executes this program again
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,8 +84,16 @@ void TakeTurns(int me, int rounds) {
 }
 void FutexPing(int rounds) { TakeTurns(0, rounds); }
 void FutexPong(int rounds) { TakeTurns(1, rounds); }
+// Changes its CPU before each sleep: its records go to another ring each time where a CPU has its own.
 void Sleeper(int rounds) {
-  for (int i = 0; i < rounds / 100; ++i) usleep(100);
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  for (int i = 0; i < rounds / 100; ++i) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(i % cpus), &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    usleep(100);
+  }
 }
 
 void Fork(int count) {
