@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process for the live tests to record. It obeys one command per line on stdin and answers one line on stdout; between
 // commands every thread of it is blocked, so the kernel's counters stand still.
-//   run N    two threads ping-pong N times over pipes, two over a condition variable, one sleeps N/100 times 100 us, changing
-//   CPUs fork N   N children, one after the other, each with one thread that exits spawn N  N children that stay, blocked, until
-//   quit; answers their pids exec     a thread that is not the leader executes this program again
+// - run N: two threads ping-pong N times over pipes, two over a condition variable, one sleeps N/100 times, changing CPUs
+// - fork N: N children, one after the other, each with one thread that exits
+// - spawn N: N children that stay, blocked, until quit; answers their pids
+// - exec: a thread that is not the leader executes this program again
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
