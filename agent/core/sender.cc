@@ -64,7 +64,6 @@ bool Sender::Start(const SenderParts& parts, DaemonSocket* socket) {
   parts_ = parts;
   socket_ = *socket;
   link_ = Link::kAwaitingReply;
-  link_since_ns_ = ClockNs(CLOCK_MONOTONIC);
   connect_wait_ns_ = kFirstConnectWait;
   next_connect_ns_ = next_push_ns_ = next_second_ns_ = 0;
   unsent_bytes_ = 0;
@@ -177,7 +176,6 @@ bool Sender::Reconnect(uint64_t now_ns) {
     return true;
   }
   link_ = Link::kAwaitingReply;
-  link_since_ns_ = now_ns;
   return true;
 }
 
@@ -201,8 +199,7 @@ void Sender::TakeReply(uint64_t now_ns) {
 }
 
 void Sender::LoseLink(uint64_t now_ns, const char* why, uint64_t least_wait_ns) {
-  constexpr uint64_t kStable = 5 * kSecond;
-  if (link_ != Link::kDown && now_ns - link_since_ns_ > kStable) connect_wait_ns_ = kFirstConnectWait;
+  if (link_ == Link::kStreaming && stream_.acknowledged()) connect_wait_ns_ = kFirstConnectWait;
   socket_.Close();
   link_ = Link::kDown;
   next_connect_ns_ = now_ns + (connect_wait_ns_ > least_wait_ns ? connect_wait_ns_ : least_wait_ns);

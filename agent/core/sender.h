@@ -76,7 +76,6 @@ class Sender {
   void* arena_memory_ = nullptr;
   const uint8_t* unsent_ = nullptr;  // output of the stream that the socket did not take yet
   long unsent_bytes_ = 0;
-  uint64_t link_since_ns_ = 0;
   uint64_t next_connect_ns_ = 0;
   uint64_t connect_wait_ns_ = 0;
   uint64_t next_push_ns_ = 0;

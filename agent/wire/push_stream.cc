@@ -44,6 +44,7 @@ bool PushStream::Open(void* memory, RingDrain* drain, const uint8_t* nonce, size
   drain_ = drain;
   settings_ = PushSettings{};
   closed_ = false;
+  acknowledged_ = false;
   grpc_status_ = -1;
   span_ = {};
   front_bytes_ = front_sent_ = 0;
@@ -148,6 +149,7 @@ bool PushStream::TakeReplyBytes(const uint8_t* data, size_t bytes) {
     if (wanted == kMessagePrefixBytes && (reply_[1] | reply_[2] | reply_[3] | reply_[4]) != 0) continue;
     if (!ApplyReply(reply_ + kMessagePrefixBytes, wanted - kMessagePrefixBytes, drain_, &settings_)) return false;
     reply_bytes_ = 0;
+    acknowledged_ = true;
   }
   return true;
 }

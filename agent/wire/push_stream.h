@@ -31,6 +31,7 @@ class PushStream {
   void Resume();
 
   bool closed() const { return closed_; }
+  bool acknowledged() const { return acknowledged_; }  // at least one reply came
   int grpc_status() const { return grpc_status_; }  // -1: not told
   const PushSettings& settings() const { return settings_; }
   uint64_t bytes_pushed() const { return bytes_pushed_; }  // ring bytes handed to HTTP/2
@@ -57,6 +58,7 @@ class PushStream {
   PushSettings settings_;
   int32_t stream_id_ = 0;
   bool closed_ = false;
+  bool acknowledged_ = false;
   int grpc_status_ = -1;
   uint64_t bytes_pushed_ = 0;
 

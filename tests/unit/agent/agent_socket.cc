@@ -49,7 +49,7 @@ AgentSocket::~AgentSocket() {
 }
 
 void AgentSocket::ListenAgain() {
-  listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
@@ -67,7 +67,7 @@ std::optional<Greeting> AgentSocket::Accept(std::chrono::milliseconds wait) {
   if (!listener_.ok() || !Readable(listener_.get(), wait)) return std::nullopt;
   Greeting greeting;
   greeting.connection.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!Readable(greeting.connection.get(), wait)) return std::nullopt;
+  if (!greeting.connection.ok() || !Readable(greeting.connection.get(), wait)) return std::nullopt;
   char bytes[STEPSCOPE_HELLO_MAX_BYTES];
   iovec part{bytes, sizeof(bytes)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];

@@ -39,6 +39,15 @@ class Push : public testing::Test {
     return sums;
   }
 
+  // What the child says it lost; it must also say that its flush went through.
+  uint64_t LostBy(const Child& child) {
+    unsigned long long lost = 0;
+    int flushed = 0;
+    EXPECT_EQ(std::sscanf(child.output().c_str(), "lost %llu flushed %d", &lost, &flushed), 2) << child.output();
+    EXPECT_EQ(flushed, 1);
+    return lost;
+  }
+
   AgentSocket socket_;
   PushStore store_;
 };
@@ -59,8 +68,7 @@ TEST_F(Push, AcknowledgementsFreeTheRing) {
   Child child = Run({"steps", "1", "60000", "200", "10000"}, {{"STEPSCOPE_RING_BYTES", "262144"}});
   EXPECT_EQ(child.Wait(), 0);
   RingContents stored = Stored();
-  EXPECT_EQ(child.output(), "lost " + std::to_string(stored.lost_told) + " flushed 1\n");
-  EXPECT_EQ(stored.user_records + stored.lost_told, 2u * 60000);
+  EXPECT_EQ(stored.user_records + LostBy(child), 2u * 60000);
   EXPECT_GT(stored.user_records * 16, 2u * 262144);
 }
 
@@ -78,15 +86,16 @@ TEST_F(Push, ServerDeathsNeitherLoseNorDouble) {
   }
   EXPECT_EQ(child.Wait(), 0);
   RingContents stored = Stored();
-  EXPECT_EQ(child.output(), "lost " + std::to_string(stored.lost_told) + " flushed 1\n");
-  EXPECT_EQ(stored.user_records + stored.lost_told, 2u * 3 * 40000);
+  EXPECT_EQ(stored.user_records + LostBy(child), 2u * 3 * 40000);
+  EXPECT_LE(stored.lost_told, LostBy(child)) << "the rest stands in the descriptors";
 }
 
 // Acknowledgements that never came: the same bytes come again and are cut at the stored position.
 TEST_F(Push, UnacknowledgedBytesAreSentAgainAndCut) {
   auto server = std::make_unique<PushServer>(&socket_, &store_, PushServer::Behaviour{.acknowledge = false});
   Child child = Run({"steps", "1", "3000", "1000", "15000"});
-  while (server->requests() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (server->requests() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  server.reset();
   server = std::make_unique<PushServer>(&socket_, &store_);
   EXPECT_EQ(child.Wait(), 0);
   EXPECT_EQ(child.output(), "lost 0 flushed 1\n");

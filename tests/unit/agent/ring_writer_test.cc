@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -125,6 +127,59 @@ TEST_F(RingWriterTest, NameOfFourKilobytesNeverFitsTheSmallestRingAndIsCounted) 
   writer_.Begin(Name(std::string(4096, 'x')), 1);
   writer_.End(2);
   EXPECT_EQ(descriptor_.lost_records, 2u);
+}
+
+// tests/golden/ring_*.hex: what the independent reader of docs/formats/ring.md is tested with.
+class RingGolden : public RingWriterTest {
+ protected:
+  void Take() {
+    for (uint64_t at = descriptor_.tail; at < descriptor_.head; ++at) {
+      static constexpr char kDigits[] = "0123456789abcdef";
+      if (count_ != 0 && count_ % 32 == 0) hex_ += '\n';
+      hex_ += kDigits[data_[at % data_.size()] >> 4];
+      hex_ += kDigits[data_[at % data_.size()] & 15];
+      ++count_;
+    }
+    descriptor_.tail = descriptor_.head;
+  }
+  static std::string File(const std::string& name) {
+    std::ifstream file(STEPSCOPE_GOLDEN_FOLDER "/" + name + ".hex");
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  std::string hex_;
+  size_t count_ = 0;
+};
+
+TEST_F(RingGolden, ExampleHasEveryKindAThreadWrites) {
+  Open(4096);
+  const stepscope_name step{names_.Intern("step", 4, STEPSCOPE_DOMAIN_STEP), 1, 12};
+  writer_.Begin(step, 1000);
+  writer_.Begin(Name("load"), 1010);
+  writer_.End(1020);
+  writer_.EndNamed(step.id, 1030);
+  writer_.TokenBegin(7, Name("request", 3), 1040);
+  writer_.TokenEnd(7, 1050);
+  writer_.Number(STEPSCOPE_RECORD_MARK, Name("load").id, 0, 1060);
+  writer_.Number(STEPSCOPE_RECORD_COUNTER, Name("loss").id, 0x3FE0000000000000, 1070);  // 0.5
+  writer_.Info(Name("lr").id, "3e-4", 4, 1080);
+  writer_.Number(STEPSCOPE_RECORD_WINDOW, 0, 1, 1090);
+  writer_.Range(0x7000, 0x7010, 1100);
+  writer_.Anchor({{}, 1110, 4, 5000000000, 1700000000000000000});
+  Take();
+  EXPECT_EQ(hex_ + "\n", File("ring_example"));
+}
+
+TEST_F(RingGolden, LossyRingWrapsPadsAndTellsItsLoss) {
+  Open(256);
+  for (int i = 0; i < 20; ++i) {
+    writer_.Begin(Name("step", i), 1000 + static_cast<uint64_t>(i) * 10);
+    writer_.End(1005 + static_cast<uint64_t>(i) * 10);
+    if (i % 8 == 7) Take();
+  }
+  Take();
+  EXPECT_EQ(hex_ + "\n", File("ring_lossy"));
 }
 
 // Against a brute-force model: any order of calls, any moment of draining, any ring size.
