@@ -5,42 +5,19 @@
 
 #include <algorithm>
 #include <mutex>
-#include <set>
 
 #include "base/status.h"
+#include "daemon/jobs/job_entry.h"
 #include "daemon/jobs/job_identity.h"
 #include "daemon/jobs/process_tree.h"
-#include "stepscope/store/v1/store.pb.h"
+#include "storage/keys.h"
 
 namespace stepscope {
 namespace {
 
-namespace pb = store::v1;
-
 constexpr int64_t kQuietNs = 60 * kNsPerSecond;
 constexpr int64_t kQuietWithLauncherNs = 600 * kNsPerSecond;
 constexpr char kProc[] = "/proc";
-
-std::string RunId4(RunId run) {
-  std::string bytes(4, '\0');
-  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(run.value >> (24 - 8 * i));
-  return bytes;
-}
-
-/// One run and, for the newest run of a job, the job's life.
-struct Entry {
-  JobSnapshot snapshot;
-  uint32_t reopening = 0;
-  NodeTime quiet_since;
-  std::vector<ProcessKey> roots;
-  std::set<ProcessKey> alive;
-  std::set<ProcessKey> seen;
-  std::map<ProcessKey, ProcessKey> parent;  ///< of every process ever seen: outlives the process
-
-  bool Finished() const { return snapshot.state != JobState::kRunning && snapshot.state != JobState::kQuiet; }
-};
-
-std::string JobKeyOf(const JobSnapshot& s) { return s.tenant + '\x1f' + s.job; }
 
 }  // namespace
 
@@ -57,83 +34,43 @@ struct JobTable::Impl {
   Hooks hooks;
 
   mutable std::mutex mu;
-  std::map<uint32_t, Entry> entries;  // by run, every run the store knows
+  std::map<uint32_t, JobEntry> entries;  // by run, every run the store knows
   std::map<ProcessKey, RunId> followed;
   uint32_t next_run = 1;
 
-  Entry* Find(RunId run) {
+  JobEntry* Find(RunId run) {
     const auto it = entries.find(run.value);
     return it == entries.end() ? nullptr : &it->second;
   }
-  Entry* FindRunning(const std::string& job_key) {
+  JobEntry* FindRunning(const std::string& job_key) {
     for (auto& [run, entry] : entries) {
       if (!entry.Finished() && JobKeyOf(entry.snapshot) == job_key) return &entry;
     }
     return nullptr;
   }
 
-  absl::Status Save(const Entry& entry);
-  absl::StatusOr<Entry*> Open(const StartJobSpec& spec);
-  void Follow(Entry& entry, ProcessKey process, ProcessKey parent);
-  void LearnAncestry(Entry& entry, const std::vector<ProcessKey>& chain);
-  void AddRank(Entry& entry, ProcessKey process, const RankFacts& facts);
-  int32_t RankOf(const Entry& entry, ProcessKey process) const;
-  bool Descends(const Entry& entry, ProcessKey process, ProcessKey ancestor) const;
-  void Step(Entry& entry, NodeTime now, std::vector<RunId>* ended);
-  void MarkEnded(Entry& entry, const std::string& reason);
+  absl::Status Save(const JobEntry& entry);
+  absl::Status ReadEntries();
+  absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec);
+  void Follow(JobEntry& entry, ProcessKey process, ProcessKey parent);
+  void LearnAncestry(JobEntry& entry, const std::vector<ProcessKey>& chain);
+  void AddRank(JobEntry& entry, ProcessKey process, const RankFacts& facts);
+  int32_t RankOf(const JobEntry& entry, ProcessKey process) const;
+  bool Descends(const JobEntry& entry, ProcessKey process, ProcessKey ancestor) const;
+  void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
+  void MarkEnded(JobEntry& entry, const std::string& reason);
   absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts,
                                       std::optional<ProcessKey>* new_root);
 };
 
-absl::Status JobTable::Impl::Save(const Entry& entry) {
-  const JobSnapshot& s = entry.snapshot;
-  pb::JobRecord job;
-  job.set_name(s.name);
-  job.set_uid(s.uid);
-  job.set_tenant(s.tenant);
-  job.set_kind(s.kind);
-  job.set_id(s.id);
-  job.set_state(JobStateName(s.state));
-  job.set_state_reason(s.state_reason);
-  job.set_command(s.command);
-  job.mutable_facts()->insert(s.facts.begin(), s.facts.end());
-  for (const RunId run : s.runs) job.add_runs(run.value);
-
-  pb::RunRecord run;
-  run.set_run(s.run.value);
-  run.set_job_key(JobKeyOf(s));
-  run.set_attempt(s.attempt);
-  run.set_boot_id(s.boot_id);
-  run.set_reopening(entry.reopening);
-  run.set_start_node_ns(s.start_node.ns);
-  run.set_start_wall_ns(s.start_wall.ns);
-  run.set_end_node_ns(s.end_node.ns);
-  run.set_end_wall_ns(s.end_wall.ns);
-  run.set_sender_cpu_ns(s.sender_cpu_ns);
-  run.set_hostname(s.hostname);
-  run.set_processes(s.processes);
-  run.set_threads(s.threads);
-  for (const RankInfo& rank : s.ranks) {
-    auto* r = run.add_ranks();
-    r->set_rank(rank.rank);
-    r->set_local_rank(rank.local_rank);
-    r->set_world_size(rank.world_size);
-    r->set_pid(rank.process.pid.value);
-    r->set_start_ticks(rank.process.start_ticks);
-    r->set_restart(rank.restart);
-  }
-  for (const ProcessKey& root : entry.roots) {
-    auto* r = run.add_roots();
-    r->set_pid(root.pid.value);
-    r->set_start_ticks(root.start_ticks);
-  }
+absl::Status JobTable::Impl::Save(const JobEntry& entry) {
   Seal seal;
-  seal.meta.push_back({"job", run.job_key(), job.SerializeAsString()});
-  seal.meta.push_back({"run", RunId4(s.run), run.SerializeAsString()});
+  seal.meta.push_back({"job", JobKeyOf(entry.snapshot), EncodeJob(entry)});
+  seal.meta.push_back({"run", RunMetaId(entry.snapshot.run), EncodeRun(entry)});
   return store->Commit(seal);
 }
 
-absl::StatusOr<Entry*> JobTable::Impl::Open(const StartJobSpec& spec) {
+absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec) {
   JobSnapshot s;
   s.uid = spec.uid;
   s.tenant = spec.tenant.empty() ? "host" : spec.tenant;
@@ -144,9 +81,9 @@ absl::StatusOr<Entry*> JobTable::Impl::Open(const StartJobSpec& spec) {
   s.name = spec.name.empty() ? s.id : spec.name;
   s.attempt = spec.attempt;
   s.job = fmt::format("{}.{}.{}", s.uid, s.kind, s.id);
-  if (Entry* running = FindRunning(JobKeyOf(s))) return running;
+  if (JobEntry* running = FindRunning(JobKeyOf(s))) return running;
 
-  Entry entry;
+  JobEntry entry;
   for (const auto& [run, other] : entries) {
     if (JobKeyOf(other.snapshot) != JobKeyOf(s)) continue;
     s.runs.push_back(RunId{run});
@@ -166,18 +103,18 @@ absl::StatusOr<Entry*> JobTable::Impl::Open(const StartJobSpec& spec) {
   return &it->second;
 }
 
-void JobTable::Impl::Follow(Entry& entry, ProcessKey process, ProcessKey parent) {
+void JobTable::Impl::Follow(JobEntry& entry, ProcessKey process, ProcessKey parent) {
   followed[process] = entry.snapshot.run;
   entry.alive.insert(process);
   if (entry.seen.insert(process).second) ++entry.snapshot.processes;
   if (parent.pid.value > 0) entry.parent[process] = parent;
 }
 
-void JobTable::Impl::LearnAncestry(Entry& entry, const std::vector<ProcessKey>& chain) {
+void JobTable::Impl::LearnAncestry(JobEntry& entry, const std::vector<ProcessKey>& chain) {
   for (size_t i = 0; i + 1 < chain.size(); ++i) entry.parent[chain[i]] = chain[i + 1];
 }
 
-bool JobTable::Impl::Descends(const Entry& entry, ProcessKey process, ProcessKey ancestor) const {
+bool JobTable::Impl::Descends(const JobEntry& entry, ProcessKey process, ProcessKey ancestor) const {
   for (int depth = 0; depth < 128; ++depth) {
     const auto it = entry.parent.find(process);
     if (it == entry.parent.end()) return false;
@@ -188,7 +125,7 @@ bool JobTable::Impl::Descends(const Entry& entry, ProcessKey process, ProcessKey
 }
 
 /// Loader workers inherit RANK from their rank's process; only the outermost process with a rank is the rank.
-void JobTable::Impl::AddRank(Entry& entry, ProcessKey process, const RankFacts& facts) {
+void JobTable::Impl::AddRank(JobEntry& entry, ProcessKey process, const RankFacts& facts) {
   auto& ranks = entry.snapshot.ranks;
   for (RankInfo& known : ranks) {
     if (known.rank != facts.rank) continue;
@@ -203,7 +140,7 @@ void JobTable::Impl::AddRank(Entry& entry, ProcessKey process, const RankFacts& 
   std::ranges::sort(ranks, {}, &RankInfo::rank);
 }
 
-int32_t JobTable::Impl::RankOf(const Entry& entry, ProcessKey process) const {
+int32_t JobTable::Impl::RankOf(const JobEntry& entry, ProcessKey process) const {
   for (int depth = 0; depth < 128; ++depth) {
     for (const RankInfo& rank : entry.snapshot.ranks) {
       if (rank.process == process) return rank.rank;
@@ -218,11 +155,11 @@ int32_t JobTable::Impl::RankOf(const Entry& entry, ProcessKey process) const {
 absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts,
                                                     std::optional<ProcessKey>* new_root) {
   const std::vector<ProcessKey> chain = Ancestry(process, kProc);
-  Entry* entry = nullptr;
+  JobEntry* entry = nullptr;
   for (const ProcessKey& ancestor : chain) {
     const auto it = followed.find(ancestor);
     if (it == followed.end()) continue;
-    Entry* candidate = Find(it->second);
+    JobEntry* candidate = Find(it->second);
     if (candidate != nullptr && !candidate->Finished() && (candidate->snapshot.uid == uid || uid == 0)) entry = candidate;
     break;
   }
@@ -248,7 +185,7 @@ absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t
   return entry->snapshot.run;
 }
 
-void JobTable::Impl::MarkEnded(Entry& entry, const std::string& reason) {
+void JobTable::Impl::MarkEnded(JobEntry& entry, const std::string& reason) {
   JobSnapshot& s = entry.snapshot;
   s.state = JobState::kEnded;
   s.state_reason = reason;
@@ -259,7 +196,7 @@ void JobTable::Impl::MarkEnded(Entry& entry, const std::string& reason) {
   entry.alive.clear();
 }
 
-void JobTable::Impl::Step(Entry& entry, NodeTime now, std::vector<RunId>* ended) {
+void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended) {
   if (entry.Finished()) return;
   std::erase_if(entry.alive, [](const ProcessKey& p) { return !IsAlive(p, kProc); });
   JobSnapshot& s = entry.snapshot;
@@ -288,59 +225,27 @@ JobTable::JobTable(Store* store, const Clock* clock, std::string boot_id, std::s
     : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), {}, {}, {}, 1}) {}
 JobTable::~JobTable() = default;
 
+absl::Status JobTable::Impl::ReadEntries() {
+  std::map<std::string, std::string> jobs;
+  STEPSCOPE_RETURN_IF_ERROR(store->ForEachMeta("job", [&](std::string_view id, std::string_view value) {
+    jobs.emplace(id, value);
+    return true;
+  }));
+  return store->ForEachMeta("run", [&](std::string_view, std::string_view value) {
+    if (auto entry = DecodeEntry(value, jobs)) {
+      next_run = std::max(next_run, entry->snapshot.run.value + 1);
+      entries.emplace(entry->snapshot.run.value, *std::move(entry));
+    }
+    return true;
+  });
+}
+
 absl::Status JobTable::Load() {
   std::vector<std::pair<RunId, ProcessKey>> resumed;
   std::vector<RunId> ended;
   {
     const std::lock_guard lock(impl_->mu);
-    std::map<std::string, pb::JobRecord> jobs;
-    STEPSCOPE_RETURN_IF_ERROR(impl_->store->ForEachMeta("job", [&](std::string_view id, std::string_view value) {
-      pb::JobRecord record;
-      if (record.ParseFromArray(value.data(), static_cast<int>(value.size()))) jobs[std::string(id)] = record;
-      return true;
-    }));
-    STEPSCOPE_RETURN_IF_ERROR(impl_->store->ForEachMeta("run", [&](std::string_view, std::string_view value) {
-      pb::RunRecord run;
-      if (!run.ParseFromArray(value.data(), static_cast<int>(value.size()))) return true;
-      const pb::JobRecord& job = jobs[run.job_key()];
-      Entry entry;
-      entry.reopening = run.reopening();
-      JobSnapshot& s = entry.snapshot;
-      s.run = RunId{run.run()};
-      for (const uint32_t r : job.runs()) s.runs.push_back(RunId{r});
-      s.name = job.name();
-      s.uid = job.uid();
-      s.tenant = job.tenant();
-      s.kind = job.kind();
-      s.id = job.id();
-      s.job = fmt::format("{}.{}.{}", s.uid, s.kind, s.id);
-      s.attempt = run.attempt();
-      s.start_node = {run.start_node_ns()};
-      s.start_wall = {run.start_wall_ns()};
-      s.end_node = {run.end_node_ns()};
-      s.end_wall = {run.end_wall_ns()};
-      s.command = job.command();
-      s.facts.insert(job.facts().begin(), job.facts().end());
-      s.hostname = run.hostname();
-      s.boot_id = run.boot_id();
-      s.sender_cpu_ns = run.sender_cpu_ns();
-      s.processes = run.processes();
-      s.threads = run.threads();
-      s.state_reason = job.state_reason();
-      for (const auto& rank : run.ranks()) {
-        s.ranks.push_back({rank.rank(), rank.local_rank(), rank.world_size(), rank.restart(),
-                           {Pid{rank.pid()}, rank.start_ticks()}, false});
-      }
-      for (const auto& root : run.roots()) entry.roots.push_back({Pid{root.pid()}, root.start_ticks()});
-      s.state = JobState::kEnded;
-      for (const JobState state : {JobState::kRunning, JobState::kQuiet, JobState::kUploading, JobState::kDone, JobState::kFailed}) {
-        if (job.state() == JobStateName(state)) s.state = state;
-      }
-      if (s.run != s.runs.back()) s.state = JobState::kDone;
-      impl_->next_run = std::max(impl_->next_run, run.run() + 1);
-      impl_->entries.emplace(run.run(), std::move(entry));
-      return true;
-    }));
+    STEPSCOPE_RETURN_IF_ERROR(impl_->ReadEntries());
     for (auto& [run, entry] : impl_->entries) {
       if (entry.Finished()) {
         if (entry.snapshot.state != JobState::kDone) ended.push_back(RunId{run});
@@ -371,7 +276,7 @@ absl::StatusOr<JobSnapshot> JobTable::StartJob(const StartJobSpec& spec) {
   JobSnapshot result;
   {
     const std::lock_guard lock(impl_->mu);
-    STEPSCOPE_ASSIGN_OR_RETURN(Entry * entry, impl_->Open(spec));
+    STEPSCOPE_ASSIGN_OR_RETURN(JobEntry * entry, impl_->Open(spec));
     for (const auto& [key, value] : spec.facts) entry->snapshot.facts[key] = value;
     if (spec.root) {
       entry->roots.push_back(*spec.root);
@@ -399,7 +304,7 @@ absl::StatusOr<JobSnapshot> JobTable::EndJob(RunId run, const std::string& reaso
   JobSnapshot result;
   {
     const std::lock_guard lock(impl_->mu);
-    Entry* entry = impl_->Find(run);
+    JobEntry* entry = impl_->Find(run);
     if (entry == nullptr) return absl::NotFoundError(fmt::format("no run {}; `stepscope jobs` lists them", run.value));
     if (entry->Finished()) return entry->snapshot;
     impl_->MarkEnded(*entry, reason.empty() ? "ended on request" : reason);
@@ -413,7 +318,7 @@ absl::StatusOr<JobSnapshot> JobTable::EndJob(RunId run, const std::string& reaso
 
 absl::Status JobTable::Forget(RunId run) {
   const std::lock_guard lock(impl_->mu);
-  Entry* entry = impl_->Find(run);
+  JobEntry* entry = impl_->Find(run);
   if (entry == nullptr) return absl::NotFoundError(fmt::format("no run {}", run.value));
   if (!entry->Finished()) {
     return absl::FailedPreconditionError(
@@ -421,7 +326,7 @@ absl::Status JobTable::Forget(RunId run) {
                     JobStateName(entry->snapshot.state), entry->snapshot.name));
   }
   Seal seal;
-  seal.meta.push_back({"run", RunId4(run), ""});
+  seal.meta.push_back({"run", RunMetaId(run), ""});
   if (run == entry->snapshot.runs.back()) seal.meta.push_back({"job", JobKeyOf(entry->snapshot), ""});
   STEPSCOPE_RETURN_IF_ERROR(impl_->store->Commit(seal));
   impl_->entries.erase(run.value);
@@ -430,7 +335,7 @@ absl::Status JobTable::Forget(RunId run) {
 
 void JobTable::AddFact(RunId run, const std::string& key, const std::string& value) {
   const std::lock_guard lock(impl_->mu);
-  Entry* entry = impl_->Find(run);
+  JobEntry* entry = impl_->Find(run);
   if (entry == nullptr || entry->snapshot.facts.size() >= 1000) return;
   entry->snapshot.facts[key] = value;
   impl_->Save(*entry).IgnoreError();  // saved again with the next change and at the end
@@ -438,18 +343,18 @@ void JobTable::AddFact(RunId run, const std::string& key, const std::string& val
 
 void JobTable::AddSenderCpu(RunId run, int64_t cpu_ns) {
   const std::lock_guard lock(impl_->mu);
-  if (Entry* entry = impl_->Find(run)) entry->snapshot.sender_cpu_ns += cpu_ns;
+  if (JobEntry* entry = impl_->Find(run)) entry->snapshot.sender_cpu_ns += cpu_ns;
 }
 
 void JobTable::OnProcess(RunId run, ProcessKey process, ProcessKey parent) {
   const std::lock_guard lock(impl_->mu);
-  Entry* entry = impl_->Find(run);
+  JobEntry* entry = impl_->Find(run);
   if (entry != nullptr && !entry->Finished()) impl_->Follow(*entry, process, parent);
 }
 
 void JobTable::OnProcessExit(RunId run, ProcessKey process) {
   const std::lock_guard lock(impl_->mu);
-  Entry* entry = impl_->Find(run);
+  JobEntry* entry = impl_->Find(run);
   if (entry == nullptr) return;
   entry->alive.erase(process);
   impl_->followed.erase(process);
@@ -457,12 +362,12 @@ void JobTable::OnProcessExit(RunId run, ProcessKey process) {
 
 void JobTable::OnThread(RunId run, int64_t count) {
   const std::lock_guard lock(impl_->mu);
-  if (Entry* entry = impl_->Find(run)) entry->snapshot.threads += static_cast<uint32_t>(count);
+  if (JobEntry* entry = impl_->Find(run)) entry->snapshot.threads += static_cast<uint32_t>(count);
 }
 
 void JobTable::SetState(RunId run, JobState state, const std::string& reason) {
   const std::lock_guard lock(impl_->mu);
-  Entry* entry = impl_->Find(run);
+  JobEntry* entry = impl_->Find(run);
   if (entry == nullptr) return;
   entry->snapshot.state = state;
   entry->snapshot.state_reason = reason;
@@ -506,7 +411,7 @@ absl::StatusOr<JobSnapshot> JobTable::Find(const std::string& ref) const {
 
 absl::StatusOr<JobSnapshot> JobTable::ByRun(RunId run) const {
   const std::lock_guard lock(impl_->mu);
-  if (const Entry* entry = impl_->Find(run)) return entry->snapshot;
+  if (const JobEntry* entry = impl_->Find(run)) return entry->snapshot;
   return absl::NotFoundError(fmt::format("no run {}", run.value));
 }
 
@@ -520,7 +425,7 @@ std::optional<RunId> JobTable::RunOf(ProcessKey process) const {
 std::vector<ProcessKey> JobTable::Processes(RunId run) const {
   const std::lock_guard lock(impl_->mu);
   std::vector<ProcessKey> processes;
-  const Entry* entry = impl_->Find(run);
+  const JobEntry* entry = impl_->Find(run);
   if (entry == nullptr) return processes;
   for (const RankInfo& rank : entry->snapshot.ranks) {
     if (entry->alive.contains(rank.process)) processes.push_back(rank.process);
@@ -533,7 +438,7 @@ std::vector<ProcessKey> JobTable::Processes(RunId run) const {
 
 int32_t JobTable::RankOf(RunId run, ProcessKey process) const {
   const std::lock_guard lock(impl_->mu);
-  const Entry* entry = impl_->Find(run);
+  const JobEntry* entry = impl_->Find(run);
   return entry == nullptr ? -1 : impl_->RankOf(*entry, process);
 }
 
