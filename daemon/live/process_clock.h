@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProcessClock: CPU time of live processes and threads as /proc counts it. `proc` is the root of procfs, so a test can step it.
+// A process that is gone, or whose pid is now another process, reads as nullopt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/jobs/job_table.h"
+
+namespace stepscope {
+
+/// /proc/PID/task/TID/schedstat: the kernel's own sums since the thread began.
+struct SchedStat {
+  int64_t running_ns = 0;
+  int64_t runnable_ns = 0;
+};
+
+class ProcessClock {
+ public:
+  explicit ProcessClock(std::string proc) : proc_(std::move(proc)) {}
+  std::optional<SchedStat> MainThread(ProcessKey process) const;
+  /// User + system time of all threads, in steps of a clock tick (10 ms).
+  std::optional<int64_t> CpuNs(ProcessKey process) const;
+  std::optional<Pid> Parent(ProcessKey process) const;
+  /// Empty when schedstat is there; else why not and what to change.
+  std::string SchedStatProblem() const;
+
+ private:
+  struct Stat {
+    int64_t parent;
+    int64_t cpu_ticks;
+    int64_t start_ticks;
+  };
+  std::optional<Stat> ReadStat(ProcessKey process) const;
+
+  std::string proc_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/live/utilization.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "daemon/live/totals_proto.h"
+#include "daemon/live/valid_utf8.h"
+
+namespace stepscope {
+namespace {
+
+constexpr int64_t kTickNs = kNsPerSecond;
+constexpr int64_t kShortestNs = 200 * kNsPerMillisecond;
+constexpr char kNoDevices[] = "no accelerator found (no NVIDIA or Neuron device files)";
+
+}  // namespace
+
+LiveUtilization::LiveUtilization(const Parts& parts) : parts_(parts), processes_(parts.proc), step_rate_(parts.reader) {}
+LiveUtilization::~LiveUtilization() { Stop(); }
+
+void LiveUtilization::Start() {
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "sampler");
+    Loop();
+  });
+}
+
+void LiveUtilization::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LiveUtilization::Wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_all();
+}
+
+void LiveUtilization::Watch(const std::weak_ptr<UtilizationWatcher>& watcher) {
+  {
+    const std::lock_guard lock(mutex_);
+    watched_.push_back({watcher, true});
+  }
+  changed_.notify_all();
+}
+
+bool LiveUtilization::HasNewWatcher() const {
+  return std::any_of(watched_.begin(), watched_.end(), [](const Watched& w) { return w.waiting_for_first; });
+}
+
+/// Blocks while there is nothing to sample. False: stop.
+bool LiveUtilization::WaitForWork() {
+  std::unique_lock lock(mutex_);
+  std::erase_if(watched_, [](const Watched& w) { return w.watcher.expired(); });
+  woken_ = false;
+  if (parts_.jobs->AnyRunning()) return !stopping_;
+  changed_.wait(lock, [this] { return stopping_ || woken_ || !watched_.empty(); });
+  return !stopping_;
+}
+
+/// Returns early for a new watcher if asked to. False: stop.
+bool LiveUtilization::SleepUntil(NodeTime time, bool wake_for_new_watcher) {
+  std::unique_lock lock(mutex_);
+  const std::chrono::nanoseconds left(std::max<int64_t>(0, time - parts_.clock->Node()));
+  changed_.wait_for(lock, left, [&] { return stopping_ || (wake_for_new_watcher && HasNewWatcher()); });
+  return !stopping_;
+}
+
+void LiveUtilization::Loop() {
+  std::optional<UtilizationSample> before;
+  while (WaitForWork()) {
+    const bool stale = before && parts_.clock->Node() - before->node > 2 * kTickNs;
+    if (!before || stale) before = TakeSample(*parts_.jobs, processes_, *parts_.clock);
+    if (!SleepUntil(before->node + kTickNs, /*wake_for_new_watcher=*/true)) return;
+    if (parts_.clock->Node() - before->node < kTickNs) {
+      if (!SleepUntil(before->node + kShortestNs, /*wake_for_new_watcher=*/false)) return;
+      Tell(*before, TakeSample(*parts_.jobs, processes_, *parts_.clock), Audience::kNewOnly);
+      continue;
+    }
+    UtilizationSample after = TakeSample(*parts_.jobs, processes_, *parts_.clock);
+    Tell(*before, after, Audience::kAll);
+    before = std::move(after);
+  }
+}
+
+void LiveUtilization::Tell(const UtilizationSample& before, const UtilizationSample& after, Audience audience) {
+  std::vector<std::shared_ptr<UtilizationWatcher>> watchers;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Watched& watched : watched_) {
+      if (audience == Audience::kNewOnly && !watched.waiting_for_first) continue;
+      watched.waiting_for_first = false;
+      if (auto watcher = watched.watcher.lock()) watchers.push_back(std::move(watcher));
+    }
+  }
+  if (watchers.empty()) return;
+  const LiveUpdate update = Describe(before, after);
+  for (const auto& watcher : watchers) watcher->OnUpdate(update);
+}
+
+LiveUpdate LiveUtilization::Describe(const UtilizationSample& before, const UtilizationSample& after) {
+  LiveUpdate update{after.node, after.wall, {}};
+  std::vector<RunId> runs;
+  for (const auto& [run, job] : after.jobs) {
+    const auto old = before.jobs.find(run);
+    update.jobs.push_back(DescribeJob(old == before.jobs.end() ? JobSample{} : old->second, job, after, after.node - before.node));
+    runs.push_back(run);
+  }
+  step_rate_.KeepOnly(runs);
+  return update;
+}
+
+LiveJob LiveUtilization::DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now,
+                                     int64_t between_ns) {
+  LiveJob job{after.job.run, after.job.uid, {}};
+  job.view.set_job(ValidUtf8(after.job.job));
+  job.view.set_name(ValidUtf8(after.job.name));
+  job.view.set_state(JobStateName(after.job.state));
+  job.view.set_devices_note(kNoDevices);
+  FillLoss(parts_.totals->Totals(job.run), job.view.mutable_loss());
+  const LaneFacts lanes(*parts_.dictionary, *parts_.jobs, job.run);
+  const auto& steps = step_rate_.Update(after.job, lanes, now.node);
+  for (v1::RankUtilization& row : CompareSamples(before, after, between_ns, processes_.SchedStatProblem())) {
+    const auto found = steps.find(row.rank() >= 0 ? row.rank() : -1 - int64_t{row.pid()});
+    const RankSteps rank = found == steps.end() ? RankSteps{} : found->second;
+    row.set_steps_per_second(rank.per_second);
+    row.set_last_step(rank.last_number);
+    row.set_last_step_ns(rank.last_dur_ns);
+    *job.view.add_ranks() = std::move(row);
+  }
+  return job;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// LiveUtilization: is each rank busy right now? A thread ("sampler") reads /proc once a second while a job runs and tells its
+// watchers; with no job and no watcher it sleeps on a condition variable until Wake() or Watch().
+//
+//   Watch ──► first update at once (two readings at least 200 ms apart) ──► then one a second
+//
+// Thread rule: all methods from any thread. Watchers are called on the sampler thread, without a lock held.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/live/step_rate.h"
+#include "daemon/live/utilization_sample.h"
+#include "daemon/pipeline/run_totals.h"
+
+namespace stepscope {
+
+struct LiveJob {
+  RunId run;
+  uint32_t uid = 0;
+  v1::JobUtilization view;
+};
+struct LiveUpdate {
+  NodeTime node;
+  WallTime wall;
+  std::vector<LiveJob> jobs;  ///< running and quiet ones, of every uid: whoever shows them filters
+};
+
+class UtilizationWatcher {
+ public:
+  virtual ~UtilizationWatcher() = default;
+  virtual void OnUpdate(const LiveUpdate& update) = 0;
+};
+
+class LiveUtilization {
+ public:
+  struct Parts {
+    const JobTable* jobs;
+    const TableReader* reader;
+    const RunDictionary* dictionary;
+    const TotalsSource* totals;
+    const Clock* clock;
+    std::string proc = "/proc";
+  };
+  explicit LiveUtilization(const Parts& parts);
+  ~LiveUtilization();
+  void Start();
+  void Stop();
+
+  /// A job began: sampling begins, so that a later watcher need not wait for a second reading. Optional.
+  void Wake();
+  /// The watcher is told until its last owner drops it.
+  void Watch(const std::weak_ptr<UtilizationWatcher>& watcher);
+
+ private:
+  struct Watched {
+    std::weak_ptr<UtilizationWatcher> watcher;
+    bool waiting_for_first = true;
+  };
+  enum class Audience { kAll, kNewOnly };
+
+  void Loop();
+  bool WaitForWork();
+  bool SleepUntil(NodeTime time, bool wake_for_new_watcher);
+  bool HasNewWatcher() const;
+  LiveUpdate Describe(const UtilizationSample& before, const UtilizationSample& after);
+  LiveJob DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now, int64_t between_ns);
+  void Tell(const UtilizationSample& before, const UtilizationSample& after, Audience audience);
+
+  const Parts parts_;
+  const ProcessClock processes_;
+  StepRate step_rate_;  // sampler thread only
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Watched> watched_;
+  bool woken_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rpc/job_proto.h"
+
+#include "daemon/live/totals_proto.h"
+#include "daemon/live/valid_utf8.h"
+
+namespace stepscope {
+namespace {
+
+void FillRanks(const JobSnapshot& job, v1::Job* message) {
+  for (const RankInfo& info : job.ranks) {
+    v1::Rank* rank = message->add_ranks();
+    rank->set_rank(info.rank);
+    rank->set_local_rank(info.local_rank);
+    rank->set_world_size(info.world_size);
+    rank->set_pid(info.process.pid.value);
+    rank->set_restart(info.restart);
+    rank->set_alive(info.alive);
+  }
+}
+
+}  // namespace
+
+void FillJob(const JobSnapshot& job, const TotalsSource& totals, v1::Job* message) {
+  message->set_job(ValidUtf8(job.job));
+  message->set_name(ValidUtf8(job.name));
+  message->set_uid(job.uid);
+  message->set_tenant(ValidUtf8(job.tenant));
+  message->set_kind(ValidUtf8(job.kind));
+  message->set_attempt(job.attempt);
+  message->set_state(JobStateName(job.state));
+  message->set_state_reason(ValidUtf8(job.state_reason));
+  message->set_start_wall_ns(job.start_wall.ns);
+  message->set_end_wall_ns(job.end_wall.ns);
+  message->set_start_node_ns(job.start_node.ns);
+  message->set_end_node_ns(job.end_node.ns);
+  message->set_command(ValidUtf8(job.command));
+  message->set_processes(job.processes);
+  message->set_threads(job.threads);
+  for (const auto& [key, value] : job.facts) (*message->mutable_facts())[ValidUtf8(key)] = ValidUtf8(value);
+  FillRanks(job, message);
+  RunTotals sum;
+  for (const RunId run : job.runs) {
+    message->add_runs(run.value);
+    AddTotals(totals.Totals(run), &sum);
+  }
+  FillTables(sum, message->mutable_tables());
+  FillLoss(sum, message->mutable_loss());
+}
+
+bool IsOver(const JobSnapshot& job) { return job.state != JobState::kRunning && job.state != JobState::kQuiet; }
+
+}  // namespace stepscope

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// QueryBudget: how long one query may run, how many rows it may look at and how big its answer may be. A query that runs out
+// stops and says so; it never takes the daemon with it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace stepscope {
+
+/// Answers stay below the 4 MiB every stock gRPC client accepts.
+constexpr uint64_t kMaxAnswerBytes = 3'500'000;
+constexpr uint64_t kMaxRowsRead = 100'000'000;
+constexpr std::chrono::seconds kMaxQueryTime{10};
+
+class QueryBudget {
+ public:
+  /// `deadline` is the client's; the shorter of it and ten seconds counts.
+  QueryBudget(std::chrono::system_clock::time_point deadline, std::function<bool()> cancelled)
+      : cancelled_(std::move(cancelled)), deadline_(std::min(deadline, std::chrono::system_clock::now() + kMaxQueryTime)) {}
+
+  /// Call once a batch. False: stop.
+  bool Spend(uint64_t rows) {
+    rows_ += rows;
+    exhausted_ = exhausted_ || rows_ > kMaxRowsRead || std::chrono::system_clock::now() >= deadline_ || cancelled_();
+    return !exhausted_;
+  }
+  bool exhausted() const { return exhausted_; }
+
+ private:
+  std::function<bool()> cancelled_;
+  std::chrono::system_clock::time_point deadline_;
+  uint64_t rows_ = 0;
+  bool exhausted_ = false;
+};
+
+}  // namespace stepscope
