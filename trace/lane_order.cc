@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "trace/dense_index.h"
 
@@ -53,7 +54,9 @@ void SortLanes(LaneOrder& order, const std::vector<int64_t>& start) {
   for (uint32_t row = 0; row < row_at.size(); ++row) row_at[order.position_of[row]] = row;
   for (const LaneRange& lane : order.lanes) {
     const auto first = row_at.begin() + lane.first_row;
-    std::stable_sort(first, first + lane.rows, [&](uint32_t a, uint32_t b) { return start[a] < start[b]; });
+    // Ties by row: rows of equal start stay as they came.
+    std::sort(first, first + lane.rows,
+              [&](uint32_t a, uint32_t b) { return std::pair(start[a], a) < std::pair(start[b], b); });
   }
   for (uint32_t position = 0; position < row_at.size(); ++position) order.position_of[row_at[position]] = position;
 }

@@ -11,6 +11,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 namespace stepscope {
 namespace {
@@ -30,8 +31,8 @@ Batch Interned(TableId table) {
 Batch InLaneOrder(const Batch& batch) {
   std::vector<size_t> order(batch.rows());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(batch.lane[a], batch.columns[0][a]) < std::pair(batch.lane[b], batch.columns[0][b]);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tuple(batch.lane[a], batch.columns[0][a], a) < std::tuple(batch.lane[b], batch.columns[0][b], b);
   });
   Batch sorted = Interned(batch.table);
   for (size_t row : order) {
