@@ -55,8 +55,7 @@ void SortLanes(LaneOrder& order, const std::vector<int64_t>& start) {
   for (const LaneRange& lane : order.lanes) {
     const auto first = row_at.begin() + lane.first_row;
     // Ties by row: rows of equal start stay as they came.
-    std::sort(first, first + lane.rows,
-              [&](uint32_t a, uint32_t b) { return std::pair(start[a], a) < std::pair(start[b], b); });
+    std::sort(first, first + lane.rows, [&](uint32_t a, uint32_t b) { return std::pair(start[a], a) < std::pair(start[b], b); });
   }
   for (uint32_t position = 0; position < row_at.size(); ++position) order.position_of[row_at[position]] = position;
 }
