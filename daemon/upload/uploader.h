@@ -5,6 +5,7 @@
 // Thread rule: any thread; the work happens on one "uploader" thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,6 +48,8 @@ class Uploader {
     const RunDictionary* dictionary;
     JobTable* jobs;
     const Clock* clock;
+    std::function<absl::Status()> drain = {};  ///< stores what is still in memory, before a tail or a request; none = nothing to do
+    std::string module_path = {};              ///< of stepscope_dataset.so; empty = beside the program (storage/parquet/dataset.h)
   };
   static std::unique_ptr<Uploader> Create(const UploadConfig& config, const Parts& parts);
   virtual ~Uploader() = default;

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet on S3, end to end: upload_tool stores rows that this file made up and uploads them to versitygw, a real S3 server that
+checks signatures; pyarrow and DuckDB read them back. Needs a build (STEPSCOPE_BUILD, default build/) and versitygw in
+STEPSCOPE_GOBIN or PATH."""
+
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.parse
+
+import duckdb
+import pyarrow.dataset as ds
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("STEPSCOPE_BUILD", ROOT / "build"))
+TOOL = BUILD / "tests" / "upload_tool"
+SECOND = 1_000_000_000
+START_WALL = 1_700_000_000 * SECOND
+JOB_ID = "night/../run=7 é"
+THREAD_A, THREAD_B, METRIC, PROCESS, CPU = 11, 12, 13, 14, 15
+
+pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="build target upload_tool first")
+
+
+def find_gateway():
+    found = shutil.which("versitygw", path=os.pathsep.join([os.environ.get("STEPSCOPE_GOBIN", ""), os.environ["PATH"]]))
+    assert found, "versitygw is not there; script/bootstrap installs it"
+    return found
+
+
+class Gateway:
+    """versitygw over a folder. It cannot bind port 0, so a free port is taken and asked for again after a restart."""
+
+    def __init__(self, folder):
+        self.data = folder / "s3"
+        (self.data / "bucket").mkdir(parents=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.process = None
+
+    @property
+    def endpoint(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        environment = dict(os.environ, ROOT_ACCESS_KEY="tester", ROOT_SECRET_KEY="open-sesame")
+        self.process = subprocess.Popen(
+            [find_gateway(), "--port", f"127.0.0.1:{self.port}", "--quiet", "posix", str(self.data)],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return self
+            except OSError:
+                assert self.process.poll() is None and time.monotonic() < deadline, "versitygw does not start"
+                time.sleep(0.02)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def file_system(self):
+        return pyarrow.fs.S3FileSystem(access_key="tester", secret_key="open-sesame", endpoint_override=self.endpoint, region="us-east-1")
+
+    def objects(self, suffix):
+        return sorted(p for p in (self.data / "bucket").rglob("*" + suffix) if ".sgwtmp" not in p.parts)
+
+    def open_uploads(self):
+        return [p for p in (self.data / "bucket").rglob(".sgwtmp/multipart/*/*") if p.is_dir()]
+
+
+@pytest.fixture
+def gateway(tmp_path):
+    made = Gateway(tmp_path).start()
+    yield made
+    made.kill()
+
+
+class Rows:
+    """Makes up rows, writes them for upload_tool, and remembers what must come out."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lines = [
+            f"J\t1000\tslurm\t{JOB_ID}\t2\tnode-1\tboot-1\t0\t{START_WALL}",
+            f"E\t{PROCESS}\t2\t500\t77\t0\t3\tpython train.py\t",
+            f"E\t{THREAD_A}\t3\t500\t77\t501\t-1\tmain\t",
+            f"E\t{THREAD_B}\t3\t500\t77\t502\t-1\tpt_data_pin\t",
+            f"E\t{METRIC}\t6\t500\t77\t0\t-1\t\tloss",
+            f"E\t{CPU}\t4\t3\t0\t0\t-1\t\t",
+            "N\t1\tforward", "N\t2\tbackward ü", "N\t3\tloss",
+        ]
+        self.spans = []
+        self.counters = []
+        self.slices = 0
+        self.losses = 0
+
+    def block(self, table, slot, seq, rows, shard=0):
+        self.lines.append(f"B\t{table}\t{slot}\t{shard}\t{seq}")
+        self.lines += ["R\t" + "\t".join(map(str, row)) for row in rows]
+
+    def add_spans(self, slot, seq, count, chance):
+        rows = []
+        for i in range(count):
+            lane = chance.choice([THREAD_A, THREAD_B])
+            name = chance.choice([1, 2])
+            start, dur = slot * SECOND + i * 1000 + chance.randrange(900), chance.randrange(1, 10**6)
+            rows.append((lane, start, dur, name, 1, seq * 100_000 + i, 1, chance.randrange(4), 0, 0))
+            thread = {THREAD_A: ("main", 501), THREAD_B: ("pt_data_pin", 502)}[lane]
+            text = {1: "forward", 2: "backward ü"}[name]
+            self.spans.append((seq * 100_000 + i, start, START_WALL + start, dur, text, 3, 500, thread[1], thread[0]))
+        self.block("span", slot, seq, rows)
+
+    def add_noise(self, slot, seq, bulky=0):
+        """Slices with values that do not compress, to make objects bigger than one S3 part."""
+        chance = random.Random(seq)
+        rows = [(THREAD_A, slot * SECOND + i, chance.getrandbits(40)) + tuple(chance.getrandbits(50) for _ in range(13))
+                for i in range(bulky)]
+        self.slices += bulky
+        self.block("sched_slice", slot, seq, rows)
+
+    def save(self):
+        self.path.write_text("\n".join(self.lines) + "\n")
+        return self
+
+
+def tool(command, rows, store, *arguments, secret="open-sesame", **keywords):
+    environment = dict(os.environ, AWS_ACCESS_KEY_ID="tester", AWS_SECRET_ACCESS_KEY=secret, AWS_EC2_METADATA_DISABLED="true",
+                       AWS_REGION="us-east-1")
+    return subprocess.Popen([str(TOOL), command, "--rows", str(rows.path), "--store", str(store), *map(str, arguments)],
+                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords)
+
+
+def load(rows, store):
+    process = tool("load", rows, store)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+
+
+def upload(gateway, rows, store, *arguments, url="s3://bucket/team/prefix", **keywords):
+    process = tool("upload", rows, store, "--url", url, "--endpoint", gateway.endpoint, *arguments, **keywords)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def table(gateway, name):
+    return ds.dataset(f"bucket/team/prefix/v1/{name}", filesystem=gateway.file_system(), partitioning="hive")
+
+
+def closing_manifest(gateway):
+    paths = [p for p in gateway.objects(".json") if p.parent.name != "parts"]
+    assert len(paths) == 1, paths
+    return json.loads(paths[0].read_text())
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    chance = random.Random(5)
+    rows = Rows(tmp_path / "rows.txt")
+    for seq, slot in enumerate([1, 2, 3, 4, 0xFFFFFFFF]):
+        rows.add_spans(min(slot, 9), seq, 400, chance)
+    rows.block("counter", 5, 5, [(METRIC, 5 * SECOND + i, 3, 4602678819172646912 + i, 0) for i in range(10)])
+    rows.block("clock_sample", 1, 6, [(PROCESS, 20 * SECOND, 0, 1, START_WALL + 50 * SECOND, 7)])
+    rows.block("loss", 30, 7, [(PROCESS, 30 * SECOND, 5, 1, THREAD_A, 1, 3, 42, 420), (PROCESS, 30 * SECOND + 1, 5, 2, 0, 8, 4, -1, -1)])
+    return rows.save()
+
+
+def test_rows_come_back_as_they_were_stored(gateway, mixed, tmp_path):
+    load(mixed, tmp_path / "store")
+    status, output = upload(gateway, mixed, tmp_path / "store", "--part-bytes", 4000)
+    assert status == 0, output
+
+    spans = table(gateway, "span")
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("span", spans)
+    got = connection.execute("SELECT number, node_time_ns, wall_time_ns, dur_ns, name, rank, pid, tid, thread FROM span ORDER BY 1").fetchall()
+    assert got == sorted(mixed.spans)
+    (first,) = connection.execute("SELECT min(epoch_us(time)) FROM span").fetchone()
+    assert first == min(s[2] for s in mixed.spans) // 1000
+    assert connection.execute("SELECT DISTINCT node, run, process, attempt, job FROM span").fetchall() == [
+        ("node-1", 7, "python train.py", 2, f"1000.slurm.{JOB_ID}")]
+
+    counters = table(gateway, "counter").to_table().to_pydict()
+    assert len(counters["value"]) == 10 and all(0.5 <= v < 0.501 for v in counters["value"])
+    assert set(counters["metric"]) == {"loss"} and set(counters["lane_name"]) == {"loss"}
+
+    losses = table(gateway, "loss").to_table().sort_by("node_time_ns").to_pydict()
+    assert losses["count"] == [42, -1] and losses["source"] == ["main", ""] and losses["reason"] == [1, 8]
+    # The clock sample at 20 s saw the wall clock 30 s ahead: later rows follow it, earlier ones do not.
+    assert losses["wall_time_ns"][0] == START_WALL + 60 * SECOND
+
+    manifest = closing_manifest(gateway)
+    assert manifest["state"] == "complete"
+    assert manifest["rows"] == {"span": 2000, "counter": 10, "clock_sample": 1, "loss": 2} == manifest["stored_rows"]
+    assert len(manifest["files"]) == len(gateway.objects(".parquet")) > 4
+    for file in manifest["files"]:
+        content = (gateway.data / "bucket/team/prefix" / file["path"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == file["sha256"] and len(content) == file["bytes"]
+    assert len([p for p in gateway.objects(".json") if p.parent.name == "parts"]) == max(f["part"] for f in manifest["files"]) + 1
+    assert gateway.open_uploads() == []
+
+
+def test_files_are_laid_out_for_other_engines(gateway, mixed, tmp_path):
+    load(mixed, tmp_path / "store")
+    assert upload(gateway, mixed, tmp_path / "store")[0] == 0
+    (path,) = [p for p in gateway.objects(".parquet") if "/v1/span/" in str(p)]
+    assert urllib.parse.unquote(path.parts[-3]) == f"job=1000.slurm.{JOB_ID}" and path.parts[-2] == "attempt=2"
+    with path.open("rb") as file:
+        meta = pq.ParquetFile(file)
+        schema = meta.schema_arrow
+        assert str(schema.field("time").type) == "timestamp[us, tz=UTC]"
+        assert str(schema.field("name").type).startswith("dictionary<values=string")
+        group = meta.metadata.row_group(0)
+        columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+        assert {c.compression for c in columns.values()} == {"ZSTD"}
+        assert "DELTA_BINARY_PACKED" in columns["node_time_ns"].encodings
+        lanes = meta.read().select(["lane", "node_time_ns"]).to_pydict()
+    order = list(zip(lanes["lane"], lanes["node_time_ns"]))
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("case, words", [
+    ("secret", ["access denied", "access key or secret is wrong"]),
+    ("bucket", ["the bucket does not exist", "create it"]),
+    ("down", ["no answer", "endpoint runs"]),
+])
+def test_a_failure_says_what_to_do_and_the_next_try_works(gateway, mixed, tmp_path, case, words):
+    load(mixed, tmp_path / "store")
+    if case == "down":
+        gateway.kill()
+    began = time.monotonic()
+    status, output = upload(gateway, mixed, tmp_path / "store", secret="wrong" if case == "secret" else "open-sesame",
+                            url="s3://nowhere/x" if case == "bucket" else "s3://bucket/team/prefix")
+    assert status == 1 and all(word in output for word in words), output
+    assert time.monotonic() - began < 60
+    if case == "down":
+        gateway.start()
+    status, output = upload(gateway, mixed, tmp_path / "store")
+    assert status == 0, output
+    assert table(gateway, "span").count_rows() == 2000
+
+
+@pytest.fixture
+def bulky(tmp_path):
+    """Parts above 10 MB, which Arrow sends as multipart uploads."""
+    chance = random.Random(6)
+    rows = Rows(tmp_path / "rows.txt")
+    for seq in range(8):
+        rows.add_noise(seq + 1, seq, bulky=40_000)
+    rows.add_spans(3, 100, 300, chance)
+    return rows.save()
+
+
+def check_exactly_once(gateway, rows):
+    assert table(gateway, "sched_slice").count_rows() == rows.slices
+    spans = table(gateway, "span").to_table(columns=["number"]).to_pydict()["number"]
+    assert sorted(spans) == sorted(s[0] for s in rows.spans)
+    manifest = closing_manifest(gateway)
+    assert manifest["state"] == "complete"
+    assert manifest["rows"] == {"sched_slice": rows.slices, "span": len(rows.spans)}
+    assert sorted(f["path"] for f in manifest["files"]) == sorted(
+        str(p.relative_to(gateway.data / "bucket/team/prefix")) for p in gateway.objects(".parquet"))
+
+
+def wait_until(condition, process):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None, "the upload ended before the moment the test wants"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, tmp_path):
+    load(bulky, tmp_path / "store")
+    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint,
+                   "--wait", 240, "--retry-ms", 200, "--part-bytes", 8_000_000)
+    wait_until(lambda: gateway.open_uploads() or gateway.objects(".parquet"), process)
+    gateway.kill()
+    gateway.start()
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    check_exactly_once(gateway, bulky)
+
+
+@pytest.mark.parametrize("moment", ["first multipart", "first object", "second object", "first manifest"])
+def test_a_killed_daemon_goes_on_without_doubling_rows(gateway, bulky, tmp_path, moment):
+    load(bulky, tmp_path / "store")
+    arguments = ("--part-bytes", 8_000_000)
+    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint, *arguments)
+    wait_until({
+        "first multipart": lambda: gateway.open_uploads(),
+        "first object": lambda: len(gateway.objects(".parquet")) >= 1,
+        "second object": lambda: len(gateway.objects(".parquet")) >= 2,
+        "first manifest": lambda: len(gateway.objects(".json")) >= 1,
+    }[moment], process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    status, output = upload(gateway, bulky, tmp_path / "store", *arguments)
+    assert status == 0, output
+    check_exactly_once(gateway, bulky)
+
+
+def test_a_failed_object_leaves_no_open_multipart(gateway, bulky, tmp_path):
+    """The bucket refuses the objects of one table half-way: what was begun is aborted, and nothing half-written appears."""
+    load(bulky, tmp_path / "store")
+    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint)
+    wait_until(gateway.open_uploads, process)
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    for path in gateway.objects(".parquet"):
+        with path.open("rb") as file:
+            pq.ParquetFile(file)
+
+
+def bindings(output_folder):
+    """(user, provider, symbol) of every binding LD_DEBUG wrote."""
+    for log in output_folder.iterdir():
+        for line in log.read_text(errors="replace").splitlines():
+            if "binding file" not in line:
+                continue
+            words = line.split()
+            at = words.index("file")
+            yield os.path.basename(words[at + 1]), os.path.basename(words[words.index("to") + 1]), line.split("`")[-1].split("'")[0]
+
+
+def test_arrow_and_the_daemon_do_not_lend_each_other_symbols(gateway, mixed, tmp_path):
+    """libparquet exports a whole libcrypto, and the program has OpenSSL and gRPC of its own."""
+    load(mixed, tmp_path / "store")
+    logs = tmp_path / "ld"
+    logs.mkdir()
+    environment = {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(logs / "log")}
+    old = {key: os.environ.get(key) for key in environment}
+    os.environ.update(environment)
+    try:
+        status, output = upload(gateway, mixed, tmp_path / "store")
+    finally:
+        for key, value in old.items():
+            os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
+    assert status == 0, output
+    module = ("libarrow", "libparquet", "stepscope_dataset")
+    neutral = ("libc.", "libm.", "libstdc++", "libgcc_s", "ld-linux", "libpthread", "libdl", "librt", "linux-vdso")
+    foreign, seen_module = set(), False
+    for user, provider, symbol in bindings(logs):
+        user_in, provider_in = user.startswith(module), provider.startswith(module)
+        seen_module |= user_in
+        if user_in != provider_in and not provider.startswith(neutral) and not (user_in and user == provider):
+            foreign.add((user, provider, symbol))
+    assert seen_module
+    # Weak C++ symbols of the standard library that both sides instantiate are the loader's to unify.
+    foreign = {f for f in foreign if not f[2].startswith(("_ZNSt", "_ZNKSt", "_ZSt", "_ZTISt", "_ZTSSt", "_ZTVSt", "_ZGVNSt"))}
+    allowed = {f for f in foreign if f[2] in ("stepscope_dataset_v1",)}
+    assert foreign - allowed == set()
