@@ -27,9 +27,9 @@ absl::StatusOr<ListenAddress> ParseLoopback(const std::string& text, const std::
   const size_t colon = text.rfind(':');
   ListenAddress address;
   const char* end = text.data() + text.size();
-  const bool has_port = colon != std::string::npos && colon > 0 &&
-                        std::from_chars(text.data() + colon + 1, end, address.port).ptr == end && text.back() != ':';
-  if (!has_port) {
+  std::from_chars_result port{nullptr, std::errc::invalid_argument};
+  if (colon != std::string::npos && colon > 0) port = std::from_chars(text.data() + colon + 1, end, address.port);
+  if (port.ec != std::errc() || port.ptr != end) {
     return absl::InvalidArgumentError(fmt::format("{} \"{}\" is not host:port; write for example 127.0.0.1:7461", what, text));
   }
   address.host = text.substr(0, colon);

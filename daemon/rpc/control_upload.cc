@@ -17,7 +17,7 @@ void FillUpload(const JobSnapshot& job, const Uploader* uploader, v1::UploadStat
   const UploadStatus status = uploader != nullptr ? uploader->Status(job.run) : UploadStatus{};
   state->set_job(ValidUtf8(job.job));
   state->set_state(status.state);
-  state->set_reason(uploader == nullptr ? kNoUpload : ValidUtf8(status.reason));
+  state->set_reason(status.state == "off" && status.reason.empty() ? kNoUpload : ValidUtf8(status.reason));
   state->set_next_try_wall_ns(status.next_try_wall_ns);
   state->set_parts_done(status.parts_done);
   state->set_parts_total(status.parts_total);
@@ -47,7 +47,9 @@ void AddCheck(v1::Doctor* doctor, const DoctorCheck& check) {
 
 absl::Status ControlHandlers::Upload(Call& call, const v1::UploadRequest& request, v1::UploadState* response) const {
   STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
-  if (parts_.uploader == nullptr) return absl::FailedPreconditionError(kNoUpload);
+  if (parts_.uploader == nullptr || parts_.uploader->Status(job.run).state == "off") {
+    return absl::FailedPreconditionError(kNoUpload);
+  }
   for (const RunId run : job.runs) parts_.uploader->Request(run);
   FillUpload(job, parts_.uploader, response);
   return absl::OkStatus();
@@ -61,16 +63,10 @@ absl::Status ControlHandlers::GetUpload(Call& call, const v1::GetUploadRequest& 
 
 absl::Status ControlHandlers::GetDoctor(Call&, const v1::GetDoctorRequest&, v1::Doctor* response) const {
   for (const CollectorState& state : parts_.collectors()) FillCollector(state, response->add_collectors());
-  if (parts_.checks) {
-    for (const DoctorCheck& check : parts_.checks()) AddCheck(response, check);
-  }
   const auto disk_bytes = parts_.store->DiskBytes();
-  AddCheck(response, {"store", disk_bytes.ok(),
-                      disk_bytes.ok() ? fmt::format("{:.1f} MB in {}", static_cast<double>(*disk_bytes) / 1e6, parts_.node().data_dir)
-                                      : std::string(disk_bytes.status().message()),
-                      disk_bytes.ok() ? "" : "see the daemon's log"});
-  AddCheck(response, {"upload", parts_.uploader != nullptr, parts_.uploader != nullptr ? "configured" : "off",
-                      parts_.uploader != nullptr ? "" : kNoUpload});
+  const std::vector<DoctorCheck> checks =
+      parts_.checks ? parts_.checks() : std::vector<DoctorCheck>{{"store", disk_bytes.ok(), std::string(disk_bytes.status().message()), ""}};
+  for (const DoctorCheck& check : checks) AddCheck(response, check);
   return absl::OkStatus();
 }
 
