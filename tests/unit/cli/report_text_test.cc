@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/report.h"
+#include "sample_report.h"
+
+namespace stepscope::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ReportTextTest, OpensWithTheJobItsStateAndItsWindow) {
+  const std::string text = RenderText(TwoRanks());
+  EXPECT_EQ(text.find("job demo (run, done)\n"), 0u);
+  EXPECT_THAT(text, HasSubstr("  command  torchrun train.py\n"));
+  EXPECT_THAT(text, HasSubstr("  window   2.500 s, 2 ranks, 3 processes\n"));
+}
+
+TEST(ReportTextTest, AJobThatStillRunsIsShownSoFar) {
+  Report report = TwoRanks();
+  report.summary.set_final(false);
+  EXPECT_THAT(RenderText(report), HasSubstr("2.500 s so far"));
+}
+
+TEST(ReportTextTest, AReasonFollowsTheState) {
+  Report report = TwoRanks();
+  report.summary.mutable_job()->set_state("failed");
+  report.summary.mutable_job()->set_state_reason("upload: bucket is missing");
+  EXPECT_EQ(RenderText(report).find("job demo (run, failed): upload: bucket is missing\n"), 0u);
+}
+
+TEST(ReportTextTest, StepsShowTheShareOfDataLoading) {
+  const std::string text = RenderText(TwoRanks());
+  EXPECT_THAT(text, HasSubstr("RANK  STEPS   MEDIAN  FASTEST  SLOWEST  DATA LOADING\n"));
+  EXPECT_THAT(text, HasSubstr("   1     20  50.0 ms  40.0 ms  90.0 ms        12.3 %\n"));
+}
+
+TEST(ReportTextTest, AProcessWithoutARankShowsADash) {
+  EXPECT_THAT(RenderText(TwoRanks()), testing::ContainsRegex("\n +99 +- +launcher +python +3 +5\\.0 ms +0 ns +11\n"));
+}
+
+TEST(ReportTextTest, AThreadShowsWaitsPreemptionsAndHoles) {
+  EXPECT_THAT(RenderText(TwoRanks()),
+              testing::ContainsRegex("\n +100 +0 +python +1\\.900 s +4\\.5 µs +3\\.2 µs +7 ns +1,234 +5\n"));
+}
+
+TEST(ReportTextTest, LongListsAreCutAndSaySo) {
+  Report report = TwoRanks();
+  for (int i = 0; i < 14; ++i) AddThread(&report.summary, 200 + i, "worker", 1'000);
+  for (int i = 0; i < 10; ++i) AddProcess(&report.summary, 300 + i, -1, "other", 1, 1, 1);
+  const std::string text = RenderText(report);
+  EXPECT_THAT(text, HasSubstr("  … and 3 more (--format json has them)\n"));
+  EXPECT_THAT(text, HasSubstr("  … and 1 more\n"));
+  EXPECT_THAT(text, HasSubstr(" 210 "));
+  EXPECT_THAT(text, Not(HasSubstr(" 211 ")));
+}
+
+TEST(ReportTextTest, SpansShowTheirMean) {
+  EXPECT_THAT(RenderText(TwoRanks()), testing::ContainsRegex("\n +forward +user +1 +4 +10\\.0 ms +2\\.5 ms +6\\.0 ms\n"));
+}
+
+TEST(ReportTextTest, ASpanCountedZeroTimesDividesByNothing) {
+  Report report = TwoRanks();
+  AddSpan(&report.summary, "never", 0, 0);
+  EXPECT_THAT(RenderText(report), testing::ContainsRegex("\n +never +user +1 +0 +0 ns +0 ns"));
+}
+
+TEST(ReportTextTest, NoLossIsSaidInWords) {
+  EXPECT_THAT(RenderText(TwoRanks()), HasSubstr("\nloss 0: nothing is known to be missing\n"));
+}
+
+TEST(ReportTextTest, LossIsNamedAndQualifiesTheNumbers) {
+  Report report = TwoRanks();
+  AddLoss(&report.summary, "agent", 1'500);
+  AddLoss(&report.summary, "kernel", -1);
+  const std::string text = RenderText(report);
+  EXPECT_THAT(text, HasSubstr("loss: numbers above that cover these holes are lower bounds\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n +agent +ring full +span +1,500\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n +kernel +ring full +span +unknown\n"));
+  EXPECT_THAT(text, Not(HasSubstr("loss 0")));
+}
+
+TEST(ReportTextTest, EndsWithItsOwnCost) {
+  EXPECT_THAT(
+      RenderText(TwoRanks()),
+      testing::EndsWith("\nwhat it cost: daemon 250.0 ms CPU, agents 1.5 ms CPU, 1.2 MB stored, daemon memory 60.0 MB\n"));
+}
+
+TEST(ReportTextTest, AnEmptySummaryHasNoTables) {
+  const std::string text = RenderText(Report());
+  EXPECT_THAT(text, HasSubstr("  window   0 ns so far, 0 ranks, 0 processes\n"));
+  for (const char* title : {"steps", "processes\n ", "threads", "spans"})
+    EXPECT_THAT(text, Not(HasSubstr(std::string("\n") + title)));
+  EXPECT_THAT(text, HasSubstr("loss 0"));
+}
+
+}  // namespace
+}  // namespace stepscope::cli
