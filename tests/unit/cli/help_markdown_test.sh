@@ -6,7 +6,6 @@
 set -euo pipefail
 printed=$("$1" --help-markdown)
 if ! diff -u "$2" <(printf '%s\n' "$printed"); then
-  # shellcheck disable=SC2016
-  echo 'docs/cli.md is out of date; write it anew: printf "%s\n" "$(build/bin/stepscope --help-markdown)" >docs/cli.md' >&2
+  echo "docs/cli.md is out of date; write it anew: echo \"\$(build/bin/stepscope --help-markdown)\" >docs/cli.md" >&2
   exit 1
 fi

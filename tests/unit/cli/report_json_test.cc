@@ -22,51 +22,51 @@ TEST(ReportJsonTest, NamesItsSchemaFirst) {
 }
 
 TEST(ReportJsonTest, CpuTotalsAreTheSumsOverProcesses) {
-  const json cpus = Parsed(TwoRanks())["cpus"];
-  EXPECT_EQ(cpus["running_ns"], 3'005'000'000);
-  EXPECT_EQ(cpus["runnable_ns"], 42'000'000);
-  EXPECT_EQ(cpus["slices"], 1'011);
-  ASSERT_EQ(cpus["processes"].size(), 3u);
-  EXPECT_EQ(cpus["processes"][2]["role"], "launcher");
-  EXPECT_EQ(cpus["processes"][2]["rank"], -1);
+  const json cpus = Parsed(TwoRanks()).at("cpus");
+  EXPECT_EQ(cpus.at("running_ns"), 3'005'000'000);
+  EXPECT_EQ(cpus.at("runnable_ns"), 42'000'000);
+  EXPECT_EQ(cpus.at("slices"), 1'011);
+  ASSERT_EQ(cpus.at("processes").size(), 3u);
+  EXPECT_EQ(cpus.at("processes")[2].at("role"), "launcher");
+  EXPECT_EQ(cpus.at("processes")[2].at("rank"), -1);
 }
 
 TEST(ReportJsonTest, SumsBeyond32BitsStayExact) {
   Report report;
   AddProcess(&report.summary, 1, 0, "rank", (int64_t{1} << 53) + 1, 0, 1);
   AddProcess(&report.summary, 2, 1, "rank", 1, 0, 1);
-  EXPECT_EQ(Parsed(report)["cpus"]["running_ns"].get<int64_t>(), (int64_t{1} << 53) + 2);
+  EXPECT_EQ(Parsed(report).at("cpus").at("running_ns").get<int64_t>(), (int64_t{1} << 53) + 2);
 }
 
 TEST(ReportJsonTest, AThreadCarriesTheKernelsBooksAndItsHoles) {
-  const json thread = Parsed(TwoRanks())["threads"][0];
-  EXPECT_EQ(thread["exec_ns"], 1'900'000'001);
-  EXPECT_EQ(thread["rq_wait_ns"], 4'501);
-  EXPECT_EQ(thread["seq_holes"], 5);
+  const json thread = Parsed(TwoRanks()).at("threads")[0];
+  EXPECT_EQ(thread.at("exec_ns"), 1'900'000'001);
+  EXPECT_EQ(thread.at("rq_wait_ns"), 4'501);
+  EXPECT_EQ(thread.at("seq_holes"), 5);
 }
 
 TEST(ReportJsonTest, SpansHaveAMean) {
   Report report = TwoRanks();
   AddSpan(&report.summary, "never", 0, 0);
-  const json spans = Parsed(report)["spans"];
-  EXPECT_EQ(spans[0]["mean_ns"], 2'500'000);
-  EXPECT_EQ(spans[1]["mean_ns"], 0);
+  const json spans = Parsed(report).at("spans");
+  EXPECT_EQ(spans[0].at("mean_ns"), 2'500'000);
+  EXPECT_EQ(spans[1].at("mean_ns"), 0);
 }
 
 TEST(ReportJsonTest, StepsAreListedOneByOne) {
   Report report = TwoRanks();
   report.steps.set_cut(true);
   const json parsed = Parsed(report);
-  ASSERT_EQ(parsed["steps"].size(), 1u);
-  EXPECT_EQ(parsed["steps"][0]["number"], 7);
-  EXPECT_EQ(parsed["steps_cut"], true);
+  ASSERT_EQ(parsed.at("steps").size(), 1u);
+  EXPECT_EQ(parsed.at("steps")[0].at("number"), 7);
+  EXPECT_EQ(parsed.at("steps_cut"), true);
 }
 
 TEST(ReportJsonTest, LossIsEmptyOrSaysWhereWhyAndHowMuch) {
   Report report = TwoRanks();
-  EXPECT_EQ(Parsed(report)["loss"], json::array());
+  EXPECT_EQ(Parsed(report).at("loss"), json::array());
   AddLoss(&report.summary, "kernel", -1);
-  EXPECT_EQ(Parsed(report)["loss"][0],
+  EXPECT_EQ(Parsed(report).at("loss")[0],
             json({{"stage", "kernel"}, {"reason", "ring full"}, {"table", "span"}, {"count", -1}, {"bytes", -1}}));
 }
 
@@ -75,21 +75,21 @@ TEST(ReportJsonTest, BytesThatAreNotUtf8AreReplaced) {
   AddThread(&report.summary, 5, "bad\xFF name", 1);
   AddSpan(&report.summary, "cut \xC3", 1, 1);
   const json parsed = Parsed(report);
-  EXPECT_EQ(parsed["threads"][1]["name"], "bad\uFFFD name");
-  EXPECT_EQ(parsed["spans"][1]["name"], "cut \uFFFD");
+  EXPECT_EQ(parsed.at("threads")[1].at("name"), "bad\uFFFD name");
+  EXPECT_EQ(parsed.at("spans")[1].at("name"), "cut \uFFFD");
 }
 
 TEST(ReportJsonTest, QuotesAndLineEndsInNamesAreEscaped) {
   Report report = TwoRanks();
   report.summary.mutable_job()->set_command("python -c 'print(\"a\\n\")'\n");
-  EXPECT_EQ(Parsed(report)["job"]["command"], "python -c 'print(\"a\\n\")'\n");
+  EXPECT_EQ(Parsed(report).at("job").at("command"), "python -c 'print(\"a\\n\")'\n");
 }
 
 TEST(ReportJsonTest, AnEmptySummaryHasEveryRequiredField) {
   const json parsed = Parsed(Report());
-  for (const auto& field : Schema()["required"]) EXPECT_TRUE(parsed.contains(field)) << field;
+  for (const auto& field : Schema().at("required")) EXPECT_TRUE(parsed.contains(field)) << field;
   for (const char* list : {"devices", "kernels", "threads", "steps", "spans", "loss", "findings"})
-    EXPECT_EQ(parsed[list], json::array());
+    EXPECT_EQ(parsed.at(list), json::array());
 }
 
 /// The part of the schema that speaks of one value; a reference is looked up in $defs.
