@@ -23,8 +23,9 @@ std::string HelpMarkdown(const CLI::App& app) {
                                  Options(app), app.get_footer());
   for (const CLI::App* command : app.get_subcommands({})) {
     text += fmt::format("## stepscope {}\n\n{}.\n\n{}", command->get_name(), command->get_description(), Options(*command));
-    if (!command->get_footer().empty()) text += command->get_footer() + "\n\n";
+    if (command->get_footer() != app.get_footer()) text += command->get_footer() + "\n\n";
   }
+  text.pop_back();
   return text;
 }
 

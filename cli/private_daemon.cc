@@ -85,6 +85,10 @@ absl::StatusOr<PrivateDaemon> PrivateDaemon::Start(const std::string& data_dir, 
   const std::string program = FindBundle().daemon;
   std::error_code error;
   std::filesystem::create_directories(data_dir, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        fmt::format("cannot create {}: {}; give a writable directory with --data-dir", data_dir, error.message()));
+  }
   std::vector<std::string> args = {program, "--private", "--data-dir", data_dir, "--port", "0", "--http-port", "0",
                                    "--exit-with-parent"};
   for (const std::string& item : overrides) args.insert(args.end(), {"--set", item});

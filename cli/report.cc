@@ -22,7 +22,7 @@ int PrintReport(const Globals& globals, const std::string& job, const std::strin
     v1::ListStepsRequest steps_request;
     steps_request.set_job(job);
     steps_request.set_all_ranks(true);
-    steps_request.set_limit(100'000);
+    steps_request.set_limit(50'000);
     auto steps = Call((*connection)->query(), &v1::QueryService::Stub::ListSteps, steps_request);
     if (!steps.ok()) return Fail(steps.status());
     report.steps = *steps;

@@ -50,7 +50,9 @@ class HeldChild {
   pid_t pid() const { return pid_; }
   /// Lets it exec; `agent_socket` empty = without our environment.
   void Release(const std::string& agent_socket) {
-    if (!agent_socket.empty() && write(hold_write_.get(), agent_socket.data(), agent_socket.size()) < 0) return;
+    // A child that was killed meanwhile has closed its end: then there is nobody to tell.
+    const ssize_t ignored = write(hold_write_.get(), agent_socket.data(), agent_socket.size());
+    static_cast<void>(ignored);
     hold_write_.reset();
   }
 
@@ -98,10 +100,10 @@ void ForwardSignals(pid_t child) {
   for (const int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
   // The terminal sends these to the whole foreground group: the command has its own.
   action.sa_handler = SIG_IGN;
-  for (const int number : {SIGINT, SIGQUIT}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGINT, SIGQUIT, SIGPIPE}) sigaction(number, &action, nullptr);
 }
 void RestoreSignals() {
-  for (const int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT}) signal(number, SIG_DFL);
+  for (const int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT, SIGPIPE}) signal(number, SIG_DFL);
 }
 
 int WaitFor(pid_t child) {

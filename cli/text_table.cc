@@ -35,7 +35,19 @@ TextTable::TextTable(std::vector<std::string> titles) : titles_(std::move(titles
   }
 }
 
-void TextTable::Add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+void TextTable::Add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = Printable(cell);
+  rows_.push_back(std::move(cells));
+}
+
+std::string Printable(std::string_view text) {
+  std::string printable(text);
+  for (char& c : printable) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) c = '?';
+  }
+  return printable;
+}
 
 std::string TextTable::Render() const {
   std::vector<size_t> widths;

@@ -29,7 +29,7 @@ std::string Render(const v1::Utilization& update) {
   std::string text;
   if (update.jobs().empty()) text += "no job is running\n";
   for (const auto& job : update.jobs()) {
-    text += fmt::format("job {} ({}), {}\n", job.name(), job.state(), LossNote(job));
+    text += fmt::format("job {} ({}), {}\n", Printable(job.name()), job.state(), LossNote(job));
     TextTable table({">RANK", ">PID", ">RUNNING", ">RUNNABLE", ">SLEEPING", ">CPUS", ">STEPS/S", ">LAST STEP", ">ITS TIME", "NOTE"});
     for (const auto& rank : job.ranks()) {
       table.Add({rank.rank() < 0 ? "-" : std::to_string(rank.rank()), std::to_string(rank.pid()), Percent(rank.running()),

@@ -61,7 +61,7 @@ UploadConfig UploadFrom(const Config& config) {
 
 class RunningDaemon final : public Daemon {
  public:
-  explicit RunningDaemon(const Options& options) : options_(options), config_(options.config) {}
+  explicit RunningDaemon(const Options& options) : options_(options), config_(options_.config) {}
   ~RunningDaemon() override { Stop(); }
 
   absl::Status Start();

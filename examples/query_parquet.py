@@ -40,13 +40,13 @@ def manifests(store, prefix, job):
         if info.extension == "json" and "/parts/" not in info.path:
             with store.open_input_stream(info.path) as stream:
                 manifest = json.loads(stream.read())
-            if job in info.path or job == manifest.get("name"):
+            if job in info.path or job == manifest["job_name"]:
                 yield manifest
 
 
 def table(store, prefix, manifest, name):
     """All parts of one table as a data set; None where the job has no such rows."""
-    paths = [part["path"] for part in manifest["parts"] if part["table"] == name]
+    paths = [file["path"] for file in manifest["files"] if file["table"] == name]
     return ds.dataset([p if p.startswith(prefix) else f"{prefix}/{p}" for p in paths], filesystem=store) if paths else None
 
 

@@ -114,6 +114,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
 
  private:
   // Ingest thread.
+  int PollMs() const;
   void Loop();
   void OnEvent(int fd);
   void OnHello(HelloPeer peer);
@@ -155,6 +156,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   std::map<uint32_t, Quiet> refusals_;
   uint64_t last_clock_ = 0;
   int64_t polled_ns_ = 0;
+  int64_t last_event_ns_ = NowNs();
   int64_t anchored_ns_ = 0;  ///< [worker]
 };
 
@@ -196,11 +198,18 @@ void IngestCore::Stop() {
   socket_.reset();
 }
 
+/// Nobody to look after for a while: the thread sleeps until somebody connects.
+int IngestCore::PollMs() const {
+  constexpr int kIdleMs = 10'000;
+  const bool idle = sessions_.All().empty() && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
+  return idle ? kIdleMs : static_cast<int>(options_.poll_ns / kNsPerMillisecond);
+}
+
 void IngestCore::Loop() {
   while (!stopping_) {
     std::array<epoll_event, 64> events;
-    const int timeout_ms = static_cast<int>(options_.poll_ns / kNsPerMillisecond);
-    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), timeout_ms);
+    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), PollMs());
+    if (count > 0) last_event_ns_ = NowNs();
     for (int i = 0; i < count; ++i) OnEvent(events[static_cast<size_t>(i)].data.fd);
     socket_->Expire(NowNs());
     PostPoll();
@@ -290,13 +299,15 @@ absl::StatusOr<SessionPtr> IngestCore::NewSession(const Hello& hello, PeerProces
   return session;
 }
 
-/// The run of the process itself, else that of the process it was forked from.
+/// The run the process belongs to. A forked child that ended before its hello was read has no ancestry left to look at: it
+/// belongs to the run of the process it was forked from.
 absl::StatusOr<RunId> IngestCore::RunOf(const Hello& hello, const PeerProcess& process) const {
+  const SessionPtr parent = hello.message.parent_session_known != 0 ? sessions_.ById(hello.parent()) : nullptr;
+  const bool parent_counts = parent != nullptr && parent->peer().uid == process.uid;
+  const bool is_gone = process.key.start_ticks == 0;
+  if (parent_counts && is_gone) return parent->identity().run;
   auto run = parts_.jobs->RunForSession(process.key, process.uid, hello.facts);
-  if (run.ok() || hello.message.parent_session_known == 0) return run;
-  const SessionPtr parent = sessions_.ById(hello.parent());
-  if (parent == nullptr || parent->peer().uid != process.uid) return run;
-  return parent->identity().run;
+  return !run.ok() && parent_counts ? parent->identity().run : run;
 }
 
 void IngestCore::StartClock(const Hello& hello, const PeerProcess& process, SessionIdentity& identity) {

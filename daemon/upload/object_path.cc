@@ -6,6 +6,9 @@
 namespace stepscope {
 namespace {
 
+/// File systems end a name at 255 bytes; "job=", uid, kind and the tag of a cut name need their share.
+constexpr size_t kLongestComponent = 160;
+
 bool IsPlain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
 }
@@ -29,7 +32,10 @@ std::string PercentEncode(std::string_view text) {
       encoded += fmt::format("%{:02X}", static_cast<uint8_t>(c));
     }
   }
-  return encoded;
+  if (encoded.size() <= kLongestComponent) return encoded;
+  size_t cut = kLongestComponent;
+  while (encoded[cut - 1] == '%' || encoded[cut - 2] == '%') --cut;  // not inside a %XX
+  return fmt::format("{}~{:08x}", encoded.substr(0, cut), Tag(text));
 }
 
 ObjectPaths::ObjectPaths(const UploadRun& run)

@@ -143,7 +143,7 @@ def spans(daemon, job="last", table="span"):
     rows = []
     for row in answer.get("slices", []):
         fields = {f["name"]: f.get("text", f.get("real", int(f["integer"]) if "integer" in f else None)) for f in row.get("fields", [])}
-        rows.append({"name": row["name"], "start_ns": int(row["startNs"]), "dur_ns": int(row["durNs"]), "lane": row["lane"], **fields})
+        rows.append({"name": row["name"], "start_ns": int(row["start_ns"]), "dur_ns": int(row["dur_ns"]), "lane": row["lane"], **fields})
     return rows
 
 

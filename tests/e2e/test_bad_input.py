@@ -111,7 +111,7 @@ def test_wrong_secret_and_missing_bucket_keep_the_job(make_daemon, s3):
         assert stepscope("run", "--quiet", "--wait-upload", "0", "--job", name, "--", "true", data_dir=daemon.data_dir).returncode == 0
         state = wait_until(lambda d=daemon: (s := d.call("ControlService/GetUpload", job="last"))["state"] == "failed" and s, 60, "the failure")
         assert word in state["reason"].lower(), state
-        assert int(state["nextTryWallNs"]) > time.time_ns(), "it is tried again"
+        assert int(state["next_try_wall_ns"]) > time.time_ns(), "it is tried again"
         assert daemon.call("GetJob", job=name)["name"] == name
 
 

@@ -88,7 +88,7 @@ def test_training_is_recorded_whole(make_daemon, s3, variant, capsys):
     summary = daemon.call("GetSummary", job=job["job"])
     ranks_with_slices = {t["rank"] for t in summary["threads"] if int(t["slices"]) > 0}
     assert {0, 1} <= ranks_with_slices
-    assert sum(int(t["runnableNs"]) for t in summary["threads"]) > 0, "two ranks on two CPUs wait for a CPU at times"
+    assert sum(int(t["runnable_ns"]) for t in summary["threads"]) > 0, "two ranks on two CPUs wait for a CPU at times"
     assert any(p["role"] == "loader worker" for p in summary["processes"]), [p["role"] for p in summary["processes"]]
 
     check_books(daemon, job, books.readings, capsys)
@@ -124,9 +124,9 @@ def slices_by_lane(daemon, job):
     while True:
         answer = daemon.call("GetSlices", job=job["job"], table="sched_slice", limit=100000, begin_ns=begin)
         page = answer.get("slices", [])
-        last_start = max((int(r["startNs"]) for r in page), default=0)
+        last_start = max((int(r["start_ns"]) for r in page), default=0)
         for row in page:
-            if answer.get("cut") and int(row["startNs"]) == last_start:
+            if answer.get("cut") and int(row["start_ns"]) == last_start:
                 continue
             seq = next(int(f["integer"]) for f in row["fields"] if f["name"] == "seq")
             by_lane.setdefault(row["lane"], []).append(seq)
