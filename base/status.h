@@ -10,11 +10,11 @@
 #include "absl/status/statusor.h"
 
 /// Returns the status of `expr` from the enclosing function unless it is OK.
-#define STEPSCOPE_RETURN_IF_ERROR(expr)                              \
-  do {                                                               \
-    if (auto stepscope_status = (expr); !stepscope_status.ok()) {    \
-      return absl::Status(std::move(stepscope_status));              \
-    }                                                                \
+#define STEPSCOPE_RETURN_IF_ERROR(expr)                           \
+  do {                                                            \
+    if (auto stepscope_status = (expr); !stepscope_status.ok()) { \
+      return absl::Status(std::move(stepscope_status));           \
+    }                                                             \
   } while (false)
 
 #define STEPSCOPE_STATUS_CONCAT_INNER(a, b) a##b

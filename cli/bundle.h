@@ -7,10 +7,10 @@
 namespace stepscope::cli {
 
 struct Bundle {
-  std::string daemon;      ///< bin/stepscoped
-  std::string python;      ///< python/: holds the package `stepscope`
-  std::string inject;      ///< python/inject: holds only sitecustomize.py
-  std::string agent;       ///< lib/libstepscope_agent.so
+  std::string daemon;  ///< bin/stepscoped
+  std::string python;  ///< python/: holds the package `stepscope`
+  std::string inject;  ///< python/inject: holds only sitecustomize.py
+  std::string agent;   ///< lib/libstepscope_agent.so
 };
 Bundle FindBundle();
 

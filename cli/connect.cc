@@ -28,8 +28,10 @@ absl::Status Connection::Dial(const std::string& address, int timeout_ms) {
   control_ = v1::ControlService::NewStub(channel);
   const auto node = Call(*query_, &v1::QueryService::Stub::GetNode, v1::GetNodeRequest(), timeout_ms);
   if (!node.ok()) {
-    return absl::UnavailableError(fmt::format("no stepscoped answers at {} ({}); start one with `stepscope daemon`, or name a "
-                                              "private store with --data-dir", address, std::string(node.status().message())));
+    return absl::UnavailableError(
+        fmt::format("no stepscoped answers at {} ({}); start one with `stepscope daemon`, or name a "
+                    "private store with --data-dir",
+                    address, std::string(node.status().message())));
   }
   agent_socket_ = node->agent_socket();
   return absl::OkStatus();

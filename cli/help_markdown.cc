@@ -19,8 +19,8 @@ std::string Options(const CLI::App& app) {
 }  // namespace
 
 std::string HelpMarkdown(const CLI::App& app) {
-  std::string text = fmt::format("# Command line\n\nPrinted by `stepscope --help-markdown`.\n\n{}\n\n{}{}\n\n", app.get_description(),
-                                 Options(app), app.get_footer());
+  std::string text = fmt::format("# Command line\n\nPrinted by `stepscope --help-markdown`.\n\n{}\n\n{}{}\n\n",
+                                 app.get_description(), Options(app), app.get_footer());
   for (const CLI::App* command : app.get_subcommands({})) {
     text += fmt::format("## stepscope {}\n\n{}.\n\n{}", command->get_name(), command->get_description(), Options(*command));
     if (command->get_footer() != app.get_footer()) text += command->get_footer() + "\n\n";

@@ -38,7 +38,9 @@ void AddReport(CLI::App& app, const Globals& globals, int* exit_code) {
   auto job = std::make_shared<std::string>("last");
   auto format = std::make_shared<std::string>("text");
   command->add_option("job", *job, "name, id or last")->capture_default_str();
-  command->add_option("--format", *format, "text, or json (stepscope.report.v1)")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+  command->add_option("--format", *format, "text, or json (stepscope.report.v1)")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   command->add_flag_callback("--json", [format] { *format = "json"; }, "same as --format json");
   command->callback([&globals, job, format, exit_code] { *exit_code = PrintReport(globals, *job, *format); });
 }

@@ -30,8 +30,8 @@ std::string Steps(const v1::Summary& s) {
   TextTable table({">RANK", ">STEPS", ">MEDIAN", ">FASTEST", ">SLOWEST", ">DATA LOADING"});
   for (const auto& step : s.steps()) {
     const double share = step.total_ns() == 0 ? 0 : static_cast<double>(step.loader_ns()) / static_cast<double>(step.total_ns());
-    table.Add({RankText(step.rank()), Count(static_cast<int64_t>(step.count())), Duration(step.median_ns()), Duration(step.min_ns()),
-               Duration(step.max_ns()), Percent(share)});
+    table.Add({RankText(step.rank()), Count(static_cast<int64_t>(step.count())), Duration(step.median_ns()),
+               Duration(step.min_ns()), Duration(step.max_ns()), Percent(share)});
   }
   return "\nsteps\n" + table.Render();
 }
@@ -41,8 +41,8 @@ std::string Processes(const v1::Summary& s) {
   TextTable table({">PID", ">RANK", "ROLE", "NAME", ">THREADS", ">ON CPU", ">WAITED FOR A CPU", ">TURNS"});
   for (int i = 0; i < std::min(s.processes_size(), kMostProcesses); ++i) {
     const auto& p = s.processes(i);
-    table.Add({std::to_string(p.pid()), RankText(p.rank()), p.role(), p.name(), std::to_string(p.threads()), Duration(p.running_ns()),
-               Duration(p.runnable_ns()), Count(static_cast<int64_t>(p.slices()))});
+    table.Add({std::to_string(p.pid()), RankText(p.rank()), p.role(), p.name(), std::to_string(p.threads()),
+               Duration(p.running_ns()), Duration(p.runnable_ns()), Count(static_cast<int64_t>(p.slices()))});
   }
   std::string text = "\nprocesses\n" + table.Render();
   if (s.processes_size() > kMostProcesses) text += fmt::format("  … and {} more\n", s.processes_size() - kMostProcesses);
@@ -51,7 +51,8 @@ std::string Processes(const v1::Summary& s) {
 
 std::string Threads(const v1::Summary& s) {
   if (s.threads().empty()) return "";
-  TextTable table({">TID", ">RANK", "THREAD", ">ON CPU", ">WAITED FOR A CPU", ">LONGEST WAIT", ">ASLEEP", ">PREEMPTED", ">HOLES"});
+  TextTable table(
+      {">TID", ">RANK", "THREAD", ">ON CPU", ">WAITED FOR A CPU", ">LONGEST WAIT", ">ASLEEP", ">PREEMPTED", ">HOLES"});
   for (int i = 0; i < std::min(s.threads_size(), kMostThreads); ++i) {
     const auto& t = s.threads(i);
     table.Add({std::to_string(t.tid()), RankText(t.rank()), t.name(), Duration(t.running_ns()), Duration(t.runnable_ns()),
@@ -71,8 +72,8 @@ std::string Spans(const v1::Summary& s) {
   for (int i = 0; i < std::min(s.spans_size(), kMostSpans); ++i) {
     const auto& span = s.spans(i);
     const int64_t count = std::max<int64_t>(static_cast<int64_t>(span.count()), 1);
-    table.Add({span.name(), span.domain(), RankText(span.rank()), Count(static_cast<int64_t>(span.count())), Duration(span.total_ns()),
-               Duration(span.total_ns() / count), Duration(span.max_ns())});
+    table.Add({span.name(), span.domain(), RankText(span.rank()), Count(static_cast<int64_t>(span.count())),
+               Duration(span.total_ns()), Duration(span.total_ns() / count), Duration(span.max_ns())});
   }
   return "\nspans\n" + table.Render();
 }
@@ -86,8 +87,9 @@ std::string Loss(const v1::Summary& s) {
 
 std::string Cost(const v1::Summary& s) {
   const auto& cost = s.overhead();
-  return fmt::format("\nwhat it cost: daemon {} CPU, agents {} CPU, {} stored, daemon memory {}\n", Duration(cost.daemon_cpu_ns()),
-                     Duration(cost.sender_cpu_ns()), Bytes(cost.stored_bytes()), Bytes(cost.daemon_rss_bytes()));
+  return fmt::format("\nwhat it cost: daemon {} CPU, agents {} CPU, {} stored, daemon memory {}\n",
+                     Duration(cost.daemon_cpu_ns()), Duration(cost.sender_cpu_ns()), Bytes(cost.stored_bytes()),
+                     Bytes(cost.daemon_rss_bytes()));
 }
 
 }  // namespace

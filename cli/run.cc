@@ -95,7 +95,7 @@ void Forward(int signal_number) {
 }
 void ForwardSignals(pid_t child) {
   g_child = child;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = Forward;
   for (const int number : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
   // The terminal sends these to the whole foreground group: the command has its own.
@@ -166,7 +166,8 @@ void Finish(Connection& connection, const v1::Job& job, const RunOptions& option
 
 int Run(const Globals& globals, const RunOptions& options) {
   HeldChild child(options.command);
-  if (child.pid() < 0) return Fail(absl::ResourceExhaustedError("fork: the system refuses new processes; end some and try again"));
+  if (child.pid() < 0)
+    return Fail(absl::ResourceExhaustedError("fork: the system refuses new processes; end some and try again"));
   ForwardSignals(child.pid());
   absl::StatusOr<std::unique_ptr<Connection>> connection = Connection::Open(globals, {options.overrides});
   absl::StatusOr<v1::Job> job = absl::UnavailableError("");
@@ -188,8 +189,10 @@ void AddRun(CLI::App& app, const Globals& globals, int* exit_code) {
   auto* command = app.add_subcommand("run", "Run a command as a recorded job; its exit code is returned");
   auto options = std::make_shared<RunOptions>();
   command->add_option("--job", options->job, "name of the job (default: pid and start time)");
-  command->add_option("--set", options->overrides, "section.key=value for a daemon started here; repeatable")->allow_extra_args(false);
-  command->add_option("--wait-upload", options->wait_upload_s, "seconds to wait for the upload after the command ended")->capture_default_str();
+  command->add_option("--set", options->overrides, "section.key=value for a daemon started here; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--wait-upload", options->wait_upload_s, "seconds to wait for the upload after the command ended")
+      ->capture_default_str();
   command->add_flag("--quiet", options->quiet, "print nothing of our own");
   command->add_option("command", options->command, "the command and its arguments, after --")->required();
   command->positionals_at_end();

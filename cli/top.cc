@@ -21,7 +21,8 @@ struct TopOptions {
 std::string LossNote(const v1::JobUtilization& job) {
   if (job.loss().empty()) return "loss 0";
   std::string note = "loss:";
-  for (const auto& loss : job.loss()) note += fmt::format(" {} {} {} ({})", Count(loss.count()), loss.table(), loss.stage(), loss.reason());
+  for (const auto& loss : job.loss())
+    note += fmt::format(" {} {} {} ({})", Count(loss.count()), loss.table(), loss.stage(), loss.reason());
   return note;
 }
 
@@ -30,7 +31,8 @@ std::string Render(const v1::Utilization& update) {
   if (update.jobs().empty()) text += "no job is running\n";
   for (const auto& job : update.jobs()) {
     text += fmt::format("job {} ({}), {}\n", Printable(job.name()), job.state(), LossNote(job));
-    TextTable table({">RANK", ">PID", ">RUNNING", ">RUNNABLE", ">SLEEPING", ">CPUS", ">STEPS/S", ">LAST STEP", ">ITS TIME", "NOTE"});
+    TextTable table(
+        {">RANK", ">PID", ">RUNNING", ">RUNNABLE", ">SLEEPING", ">CPUS", ">STEPS/S", ">LAST STEP", ">ITS TIME", "NOTE"});
     for (const auto& rank : job.ranks()) {
       table.Add({rank.rank() < 0 ? "-" : std::to_string(rank.rank()), std::to_string(rank.pid()), Percent(rank.running()),
                  Percent(rank.runnable()), Percent(rank.sleeping()), fmt::format("{:.2f}", rank.cpus()),

@@ -27,7 +27,8 @@ int Print(const v1::UploadState& state, bool json) {
   } else {
     printf("upload of %s to %s: %s, %u of %u parts, %s\n", state.job().c_str(), state.url().c_str(), state.state().c_str(),
            state.parts_done(), state.parts_total(), Bytes(state.bytes_done()).c_str());
-    for (const auto& table : state.tables()) printf("  %-12s %s rows\n", table.table().c_str(), Count(static_cast<int64_t>(table.rows())).c_str());
+    for (const auto& table : state.tables())
+      printf("  %-12s %s rows\n", table.table().c_str(), Count(static_cast<int64_t>(table.rows())).c_str());
   }
   if (state.state() != "failed" && state.state() != "off") return kOk;
   return Fail(absl::UnavailableError(state.reason().empty() ? "no upload is configured; set upload.url" : state.reason()));

@@ -3,6 +3,9 @@
 # carry a sanitizer; their logic is tested through unit-test builds of the same sources.
 set(STEPSCOPE_SANITIZE "" CACHE STRING "address | thread | empty")
 if(STEPSCOPE_SANITIZE STREQUAL "address")
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_compile_options(-fsanitize=fuzzer-no-link)  # coverage for the fuzz targets
+  endif()
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 elseif(STEPSCOPE_SANITIZE STREQUAL "thread")

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define STEPSCOPE_HELLO_MAGIC 0x314f4c4c45485353ull /* "SSHELLO1" read as little-endian u64 */
+#define STEPSCOPE_HELLO_MAGIC 0x314f4c4c45485353ull       /* "SSHELLO1" read as little-endian u64 */
 #define STEPSCOPE_HELLO_REPLY_MAGIC 0x31594c5045525353ull /* "SSREPLY1" */
 #define STEPSCOPE_HELLO_VERSION 1u
 #define STEPSCOPE_HELLO_MAX_BYTES 8192u /* header + facts */
@@ -31,19 +31,19 @@ enum stepscope_clock_kind {
 struct stepscope_hello {
   uint64_t magic;
   uint32_t version;
-  uint32_t size;              /* of this struct */
-  uint8_t session[16];        /* random; the same as in the ring file header */
-  int32_t pid;                /* getpid() as the process sees it (innermost namespace); the daemon trusts credentials */
-  int32_t tid;                /* gettid() of the calling thread, innermost */
-  uint32_t uid;               /* claimed; a mismatch with the credentials is refused and logged */
-  uint32_t clock_kind;        /* stepscope_clock_kind */
-  uint64_t ticks;             /* reading of that clock ... */
-  uint64_t monotonic_ns;      /* ... and CLOCK_MONOTONIC right after it: a time namespace shows as an offset */
+  uint32_t size;         /* of this struct */
+  uint8_t session[16];   /* random; the same as in the ring file header */
+  int32_t pid;           /* getpid() as the process sees it (innermost namespace); the daemon trusts credentials */
+  int32_t tid;           /* gettid() of the calling thread, innermost */
+  uint32_t uid;          /* claimed; a mismatch with the credentials is refused and logged */
+  uint32_t clock_kind;   /* stepscope_clock_kind */
+  uint64_t ticks;        /* reading of that clock ... */
+  uint64_t monotonic_ns; /* ... and CLOCK_MONOTONIC right after it: a time namespace shows as an offset */
   uint64_t realtime_ns;
-  uint64_t file_bytes;        /* size of the memfd */
+  uint64_t file_bytes;           /* size of the memfd */
   uint32_t parent_session_known; /* 1 if this process was forked from a recorded one */
   uint8_t parent_session[16];
-  uint32_t facts_bytes;       /* bytes of facts that follow: "KEY=value\0" repeated, an allow-list of rank and scheduler names */
+  uint32_t facts_bytes; /* bytes of facts that follow: "KEY=value\0" repeated, an allow-list of rank and scheduler names */
 };
 
 /* One stored position; count of them follows the reply header. */

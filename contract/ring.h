@@ -47,10 +47,10 @@
 #define STEPSCOPE_RING_SENDER_BYTES (8u << 20)
 #define STEPSCOPE_RING_THREAD_BYTES (256u << 10)
 #define STEPSCOPE_RING_FILE_MAX_BYTES (64u << 20)
-#define STEPSCOPE_NAME_MAX_BYTES 4096u   /* longer names are cut with a hash suffix */
-#define STEPSCOPE_NAME_MAX_COUNT 65536u  /* per process; beyond, id STEPSCOPE_NAME_OTHER */
-#define STEPSCOPE_NAME_OTHER 1u          /* the name "(other)" */
-#define STEPSCOPE_OPEN_SPANS_MAX 256u    /* open nested spans per ring; deeper ones are dropped and counted */
+#define STEPSCOPE_NAME_MAX_BYTES 4096u  /* longer names are cut with a hash suffix */
+#define STEPSCOPE_NAME_MAX_COUNT 65536u /* per process; beyond, id STEPSCOPE_NAME_OTHER */
+#define STEPSCOPE_NAME_OTHER 1u         /* the name "(other)" */
+#define STEPSCOPE_OPEN_SPANS_MAX 256u   /* open nested spans per ring; deeper ones are dropped and counted */
 
 enum stepscope_ring_state { STEPSCOPE_RING_FREE = 0, STEPSCOPE_RING_ACTIVE = 1, STEPSCOPE_RING_RETIRED = 2 };
 
@@ -65,15 +65,15 @@ struct stepscope_ring_header {
   uint32_t version;
   uint32_t header_bytes;
   uint8_t session[16];
-  int32_t pid;           /* innermost */
-  uint32_t clock_kind;   /* hello.h stepscope_clock_kind */
+  int32_t pid;         /* innermost */
+  uint32_t clock_kind; /* hello.h stepscope_clock_kind */
   uint64_t file_bytes;
   uint32_t ring_slots;
   uint32_t descriptor_bytes;
   uint32_t kind_count;
-  uint32_t closed;       /* 1 once an exit hook ran: nothing more will come */
-  uint64_t heartbeat;    /* sender's pass counter; 0 = no sender has run yet */
-  int32_t sender_tid;    /* innermost */
+  uint32_t closed;    /* 1 once an exit hook ran: nothing more will come */
+  uint64_t heartbeat; /* sender's pass counter; 0 = no sender has run yet */
+  int32_t sender_tid; /* innermost */
   uint32_t flags;
   uint64_t sender_cpu_ns;
   uint64_t no_ring_lost;        /* records dropped because no ring was left for a thread */
@@ -84,25 +84,25 @@ struct stepscope_ring_header {
 
 /* At header_bytes + i * descriptor_bytes. Cache line 0: owner. Line 1: sender. Lines 2, 3: set at acquisition. */
 struct stepscope_ring_descriptor {
-  uint64_t head;              /* atomic, release */
-  uint64_t lost_records;      /* cumulative over this generation */
+  uint64_t head;         /* atomic, release */
+  uint64_t lost_records; /* cumulative over this generation */
   uint64_t lost_bytes;
-  uint64_t lost_reported;     /* part of lost_records already told by LOST records */
-  uint64_t lost_first_ticks;  /* interval of the part not yet told */
+  uint64_t lost_reported;    /* part of lost_records already told by LOST records */
+  uint64_t lost_first_ticks; /* interval of the part not yet told */
   uint64_t lost_last_ticks;
   uint64_t line0_reserved[2];
 
-  uint64_t tail;              /* atomic */
+  uint64_t tail; /* atomic */
   uint64_t line1_reserved[7];
 
-  uint32_t state;             /* atomic, stepscope_ring_state */
+  uint32_t state; /* atomic, stepscope_ring_state */
   uint32_t generation;
-  int32_t tid;                /* owning thread, innermost */
+  int32_t tid; /* owning thread, innermost */
   uint32_t line2_reserved;
-  uint64_t data_offset;       /* in the file */
-  uint64_t data_bytes;        /* power of two */
+  uint64_t data_offset; /* in the file */
+  uint64_t data_bytes;  /* power of two */
   uint64_t opened_ticks;
-  char comm[16];              /* thread name at acquisition, not necessarily terminated */
+  char comm[16]; /* thread name at acquisition, not necessarily terminated */
   uint64_t line3_reserved[9];
 };
 
@@ -122,7 +122,7 @@ enum stepscope_record_kind {
   STEPSCOPE_RECORD_LOST = 12,       /* stepscope_record_lost */
   STEPSCOPE_RECORD_THREAD = 13,     /* stepscope_record_thread: first record of a ring generation */
   STEPSCOPE_RECORD_ANCHOR = 14,     /* stepscope_record_anchor: in the sender's ring, once a second */
-  STEPSCOPE_RECORD_GIL = 15          /* stepscope_record_range */
+  STEPSCOPE_RECORD_GIL = 15         /* stepscope_record_range */
 };
 
 struct stepscope_record {
@@ -130,12 +130,19 @@ struct stepscope_record {
   uint16_t size; /* bytes, this header included; multiple of 8 */
   uint32_t name; /* name id, 0 = none */
 };
-struct stepscope_record_time { struct stepscope_record header; uint64_t ticks; };
-struct stepscope_record_number { struct stepscope_record header; uint64_t ticks; int64_t number; };
+struct stepscope_record_time {
+  struct stepscope_record header;
+  uint64_t ticks;
+};
+struct stepscope_record_number {
+  struct stepscope_record header;
+  uint64_t ticks;
+  int64_t number;
+};
 struct stepscope_record_token {
   struct stepscope_record header;
   uint64_t ticks;
-  uint64_t token;      /* unique in the session, never 0 */
+  uint64_t token; /* unique in the session, never 0 */
   int64_t number;
   uint32_t has_number; /* 0 or 1 */
   uint32_t reserved;
@@ -147,14 +154,19 @@ struct stepscope_record_name {
   uint16_t flags;  /* 1 = cut */
   uint32_t bytes;
 };
-struct stepscope_record_info { struct stepscope_record header; uint64_t ticks; uint32_t bytes; uint32_t reserved; };
+struct stepscope_record_info {
+  struct stepscope_record header;
+  uint64_t ticks;
+  uint32_t bytes;
+  uint32_t reserved;
+};
 struct stepscope_record_lost {
   struct stepscope_record header;
   uint64_t records; /* since the previous LOST record */
   uint64_t bytes;
   uint64_t first_ticks;
   uint64_t last_ticks;
-  uint64_t total;   /* cumulative over the generation, these included */
+  uint64_t total; /* cumulative over the generation, these included */
 };
 struct stepscope_record_thread {
   struct stepscope_record header;
@@ -165,13 +177,18 @@ struct stepscope_record_thread {
 };
 struct stepscope_record_anchor {
   struct stepscope_record header;
-  uint64_t ticks;        /* middle of the tightest of several brackets */
-  uint64_t ticks_width;  /* width of that bracket */
+  uint64_t ticks;       /* middle of the tightest of several brackets */
+  uint64_t ticks_width; /* width of that bracket */
   uint64_t monotonic_ns;
   uint64_t realtime_ns;
 };
 /* GIL words of the interpreter: futex waits with an address in [begin, end) are waits for the GIL. */
-struct stepscope_record_range { struct stepscope_record header; uint64_t ticks; uint64_t begin; uint64_t end; };
+struct stepscope_record_range {
+  struct stepscope_record header;
+  uint64_t ticks;
+  uint64_t begin;
+  uint64_t end;
+};
 
 #ifdef __cplusplus
 #define STEPSCOPE_RING_ASSERT static_assert
@@ -181,7 +198,8 @@ struct stepscope_record_range { struct stepscope_record header; uint64_t ticks; 
 STEPSCOPE_RING_ASSERT(sizeof(struct stepscope_ring_header) == 368, "layout is a contract");
 STEPSCOPE_RING_ASSERT(sizeof(struct stepscope_ring_descriptor) == STEPSCOPE_RING_DESCRIPTOR_BYTES, "layout is a contract");
 STEPSCOPE_RING_ASSERT(STEPSCOPE_RING_HEADER_BYTES + STEPSCOPE_RING_SLOTS * STEPSCOPE_RING_DESCRIPTOR_BYTES ==
-                          STEPSCOPE_RING_ALIGNMENT, "header and descriptors fill the first 64 KiB");
+                          STEPSCOPE_RING_ALIGNMENT,
+                      "header and descriptors fill the first 64 KiB");
 STEPSCOPE_RING_ASSERT(sizeof(struct stepscope_record_time) == 16, "layout is a contract");
 STEPSCOPE_RING_ASSERT(sizeof(struct stepscope_record_number) == 24, "layout is a contract");
 STEPSCOPE_RING_ASSERT(sizeof(struct stepscope_record_token) == 40, "layout is a contract");

@@ -30,7 +30,8 @@ struct Key {
 
 const Key kKeys[] = {
     {"server", "grpc_address", &Config::server_grpc_address,
-     "host:port of gRPC (QueryService, ControlService, reflection, health). Loopback only; the next free port is taken if it is in use. Port 0 = any."},
+     "host:port of gRPC (QueryService, ControlService, reflection, health). Loopback only; the next free port is taken if it is "
+     "in use. Port 0 = any."},
     {"server", "http_address", &Config::server_http_address, "host:port of /healthz and /metrics. Loopback only."},
     {"server", "control_socket", &Config::server_control_socket, "Unix socket with the same services, mode 0600. Empty = none."},
     {"agent", "socket", &Config::agent_socket, "Unix socket on which agents say hello, mode 0666: credentials decide."},
@@ -41,9 +42,11 @@ const Key kKeys[] = {
     {"upload", "url", &Config::upload_url, "s3://bucket/prefix or file:///directory to upload Parquet to. Empty = no upload."},
     {"upload", "endpoint", &Config::upload_endpoint, "S3 endpoint URL for stores other than AWS. Empty = AWS."},
     {"upload", "region", &Config::upload_region, "S3 region. Empty = the AWS default chain decides."},
-    {"upload", "sse_c_key_file", &Config::upload_sse_c_key_file, "File with a 32 byte SSE-C key. Empty = the bucket's default encryption."},
+    {"upload", "sse_c_key_file", &Config::upload_sse_c_key_file,
+     "File with a 32 byte SSE-C key. Empty = the bucket's default encryption."},
     {"upload", "part_bytes", &Config::upload_part_bytes, "Bytes of stored blocks after which a part is closed and uploaded."},
-    {"upload", "part_seconds", &Config::upload_part_seconds, "Seconds after its first row at which a part is closed and uploaded."},
+    {"upload", "part_seconds", &Config::upload_part_seconds,
+     "Seconds after its first row at which a part is closed and uploaded."},
     {"upload", "jitter_ms", &Config::upload_jitter_ms, "Milliseconds within which a part starts at a random moment."},
     {"log", "level", &Config::log_level, "debug, info, warn or error."},
 };
@@ -71,26 +74,24 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 absl::Status UnknownKey(std::string_view name, std::string_view where) {
-  const Key* nearest = std::ranges::min_element(
-      kKeys, {}, [&](const Key& key) { return EditDistance(name, FullName(key)); });
+  const Key* nearest = std::ranges::min_element(kKeys, {}, [&](const Key& key) { return EditDistance(name, FullName(key)); });
   return absl::InvalidArgumentError(
       fmt::format("{}: unknown key \"{}\"; did you mean \"{}\"? `stepscoped --print-config` lists all keys", where, name,
                   FullName(*nearest)));
 }
 
 absl::Status WrongValue(const Key& key, std::string_view text, std::string_view where, std::string_view wanted) {
-  return absl::InvalidArgumentError(
-      fmt::format("{}: {} = \"{}\" is not {}; {}", where, FullName(key), text, wanted, key.doc));
+  return absl::InvalidArgumentError(fmt::format("{}: {} = \"{}\" is not {}; {}", where, FullName(key), text, wanted, key.doc));
 }
 
 absl::Status SetFromText(Config& config, const Key& key, std::string_view text, std::string_view where) {
   if (const auto* member = std::get_if<std::string Config::*>(&key.member)) {
-    config.**member = text;
+    config.** member = text;
     return absl::OkStatus();
   }
   if (const auto* member = std::get_if<bool Config::*>(&key.member)) {
     if (text != "true" && text != "false") return WrongValue(key, text, where, "true or false");
-    config.**member = text == "true";
+    config.** member = text == "true";
     return absl::OkStatus();
   }
   int64_t value = 0;
@@ -105,7 +106,8 @@ absl::Status SetFromText(Config& config, const Key& key, std::string_view text, 
 absl::Status SetFromToml(Config& config, const Key& key, const toml::node& node, std::string_view where) {
   const auto text = node.value<std::string>();
   const bool wants_text = std::holds_alternative<std::string Config::*>(key.member);
-  if (node.is_string() != wants_text) return WrongValue(key, text.value_or("…"), where, wants_text ? "a string" : "of the right type");
+  if (node.is_string() != wants_text)
+    return WrongValue(key, text.value_or("…"), where, wants_text ? "a string" : "of the right type");
   if (node.is_string()) return SetFromText(config, key, *text, where);
   if (node.is_boolean()) return SetFromText(config, key, *node.value<bool>() ? "true" : "false", where);
   if (node.is_integer()) return SetFromText(config, key, std::to_string(*node.value<int64_t>()), where);
@@ -117,9 +119,8 @@ absl::Status ReadFile(Config& config, const std::string& path) {
   try {
     file = toml::parse_file(path);
   } catch (const toml::parse_error& error) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}:{}: {}; fix the line or remove the file to run with defaults", path, error.source().begin.line,
-                    std::string(error.description())));
+    return absl::InvalidArgumentError(fmt::format("{}:{}: {}; fix the line or remove the file to run with defaults", path,
+                                                  error.source().begin.line, std::string(error.description())));
   }
   for (const auto& [section, node] : file) {
     const toml::table* table = node.as_table();

@@ -55,7 +55,7 @@ SchedOptions SchedFrom(const Config& config) {
 }
 
 UploadConfig UploadFrom(const Config& config) {
-  return {config.upload_url,        config.upload_endpoint,   config.upload_region,     config.upload_sse_c_key_file,
+  return {config.upload_url,        config.upload_endpoint,     config.upload_region,   config.upload_sse_c_key_file,
           config.upload_part_bytes, config.upload_part_seconds, config.upload_jitter_ms};
 }
 
@@ -109,8 +109,8 @@ absl::Status RunningDaemon::OpenStore() {
   std::error_code error;
   std::filesystem::create_directories(config_.store_path, error);
   if (error) {
-    return absl::FailedPreconditionError(fmt::format("cannot create {}: {}; give a writable directory with --data-dir",
-                                                     config_.store_path, error.message()));
+    return absl::FailedPreconditionError(
+        fmt::format("cannot create {}: {}; give a writable directory with --data-dir", config_.store_path, error.message()));
   }
   STEPSCOPE_ASSIGN_OR_RETURN(store_, Store::Open({.path = config_.store_path + "/store"}));
   return absl::OkStatus();
@@ -166,8 +166,16 @@ absl::Status RunningDaemon::StartSources() {
 }
 
 NodeFacts RunningDaemon::Node() const {
-  return {hostname_, boot_id_, kVersion, KernelRelease(), std::thread::hardware_concurrency(), config_.store_path, http_address_,
-          config_.agent_socket, options_.is_private ? "private" : "system", Pipeline::StageNames()};
+  return {hostname_,
+          boot_id_,
+          kVersion,
+          KernelRelease(),
+          std::thread::hardware_concurrency(),
+          config_.store_path,
+          http_address_,
+          config_.agent_socket,
+          options_.is_private ? "private" : "system",
+          Pipeline::StageNames()};
 }
 
 CollectorState RunningDaemon::AgentState() const {
@@ -188,7 +196,7 @@ std::vector<CollectorState> RunningDaemon::Collectors() const {
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
   const absl::Status store = Health();
-  struct statvfs disk {};
+  struct statvfs disk{};
   statvfs(config_.store_path.c_str(), &disk);
   const double free_gb = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e9;
   std::vector<DoctorCheck> checks;
@@ -226,8 +234,13 @@ RpcParts RunningDaemon::RpcWiring() {
 
 absl::Status RunningDaemon::StartServers() {
   WebParts web;
-  web.metrics = {jobs_.get(), pipeline_.get(), store_.get(), uploader_.get(), [this] { return Collectors(); },
-                 [this] { return static_cast<uint32_t>(ingest_->Stats().sessions); }, kVersion};
+  web.metrics = {jobs_.get(),
+                 pipeline_.get(),
+                 store_.get(),
+                 uploader_.get(),
+                 [this] { return Collectors(); },
+                 [this] { return static_cast<uint32_t>(ingest_->Stats().sessions); },
+                 kVersion};
   web.ready = [this] { return Health(); };
   rpc_ = std::make_unique<RpcServer>(RpcWiring());
   STEPSCOPE_ASSIGN_OR_RETURN(const auto bound, rpc_->Start({config_.server_grpc_address, config_.server_control_socket}));
@@ -235,8 +248,7 @@ absl::Status RunningDaemon::StartServers() {
   web.grpc_address = grpc_address_;
   web_ = std::make_unique<WebServer>(std::move(web));
   STEPSCOPE_ASSIGN_OR_RETURN(http_address_, web_->Start({config_.server_http_address}));
-  STEPSCOPE_RETURN_IF_ERROR(
-      WriteDiscovery(config_.store_path, {grpc_address_, http_address_, config_.agent_socket, kVersion}));
+  STEPSCOPE_RETURN_IF_ERROR(WriteDiscovery(config_.store_path, {grpc_address_, http_address_, config_.agent_socket, kVersion}));
   spdlog::info("stepscoped {}: gRPC {}, HTTP {}, agents {}, store {}", kVersion, grpc_address_, http_address_,
                config_.agent_socket, config_.store_path);
   return absl::OkStatus();

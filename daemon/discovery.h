@@ -10,7 +10,7 @@
 namespace stepscope {
 
 struct DiscoveryFile {
-  std::string grpc;          ///< host:port
+  std::string grpc;  ///< host:port
   std::string http;
   std::string agent_socket;
   std::string version;

@@ -27,7 +27,8 @@ class JobObserver final : public TaskObserver, public SessionJobs {
   void OnThread(const ThreadFacts& thread) override { jobs_->OnThread(thread.run, thread.is_new ? 1 : 0); }
   void OnThreadExit(RunId, const EntityKey&, const ThreadTotals&) override {}
 
-  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const std::map<std::string, std::string>& facts) override {
+  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid,
+                                      const std::map<std::string, std::string>& facts) override {
     return jobs_->RunForSession(process, uid, facts);
   }
   void AddFact(RunId run, const std::string& key, const std::string& value) override { jobs_->AddFact(run, key, value); }

@@ -103,7 +103,8 @@ int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("stepscoped: collects, stores and serves what accelerators and CPUs of this node do");
   app.add_option("--config", flags.config_path, "configuration file (default /etc/stepscope/stepscoped.toml)");
-  app.add_option("--set", flags.overrides, "section.key=value, overrides file and environment; repeatable")->allow_extra_args(false);
+  app.add_option("--set", flags.overrides, "section.key=value, overrides file and environment; repeatable")
+      ->allow_extra_args(false);
   app.add_option("--data-dir", flags.data_dir, "directory of the store (store.path)");
   app.add_option("--port", flags.port, "gRPC port on 127.0.0.1, 0 = any free one");
   app.add_option("--http-port", flags.http_port, "HTTP port on 127.0.0.1, 0 = any free one");

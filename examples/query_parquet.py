@@ -47,7 +47,9 @@ def manifests(store, prefix, job):
 def table(store, prefix, manifest, name):
     """All parts of one table as a data set; None where the job has no such rows."""
     paths = [file["path"] for file in manifest["files"] if file["table"] == name]
-    return ds.dataset([p if p.startswith(prefix) else f"{prefix}/{p}" for p in paths], filesystem=store) if paths else None
+    return (
+        ds.dataset([p if p.startswith(prefix) else f"{prefix}/{p}" for p in paths], filesystem=store) if paths else None
+    )
 
 
 def main():
@@ -70,7 +72,10 @@ def main():
             sys.exit(f"{name}: the uploaded parts do not hold what the manifest says")
         if data:
             connection.register(name, data)
-    for title, query in (("steps per rank", STEPS_PER_RANK), ("CPU time per rank, loader workers included", CPU_PER_RANK)):
+    for title, query in (
+        ("steps per rank", STEPS_PER_RANK),
+        ("CPU time per rank, loader workers included", CPU_PER_RANK),
+    ):
         print(f"\n{title}")
         print(connection.sql(query))
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the HTTP/2 session: one fixed block, handed out in power-of-two pieces with a free list per size, emptied at every
-// new connection. Exhausted means nullptr (the connection is given up), never more memory. One thread.
+// The memory of the HTTP/2 session: one fixed block, handed out in power-of-two pieces with a free list per size, emptied at
+// every new connection. Exhausted means nullptr (the connection is given up), never more memory. One thread.
 #pragma once
 
 #include <stddef.h>

@@ -28,7 +28,8 @@ class TickClock {
 
   uint64_t Read() const {
 #if defined(__x86_64__)
-    if (kind_ == STEPSCOPE_CLOCK_TSC) [[likely]] return __rdtsc();
+    if (kind_ == STEPSCOPE_CLOCK_TSC) [[likely]]
+      return __rdtsc();
 #elif defined(__aarch64__)
     if (kind_ == STEPSCOPE_CLOCK_CNTVCT) [[likely]] {
       uint64_t ticks;

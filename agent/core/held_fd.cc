@@ -22,7 +22,8 @@ void HeldFd::Hold(int fd) {
 int HeldFd::Use() {
   if (fd_ < 0) return -1;
   struct stat status{};
-  bool ours = !IsError(KernelCall(SYS_fstat, fd_, PointerArgument(&status))) && status.st_dev == device_ && status.st_ino == inode_;
+  bool ours =
+      !IsError(KernelCall(SYS_fstat, fd_, PointerArgument(&status))) && status.st_dev == device_ && status.st_ino == inode_;
   if (!ours) fd_ = -1;
   return fd_;
 }

@@ -21,10 +21,10 @@ uint64_t SlotValue(uint64_t hash, uint32_t id) { return (hash & ~0xFFFFFFFFull) 
 }  // namespace
 
 struct NameTable::Memory {
-  uint64_t slots[kSlots];                   // atomic
-  Name names[STEPSCOPE_NAME_MAX_COUNT];     // [0] and [STEPSCOPE_NAME_OTHER] unused
-  uint32_t next_id;                         // atomic, counts from kFirstFreeId
-  uint64_t text_used;                       // atomic
+  uint64_t slots[kSlots];                // atomic
+  Name names[STEPSCOPE_NAME_MAX_COUNT];  // [0] and [STEPSCOPE_NAME_OTHER] unused
+  uint32_t next_id;                      // atomic, counts from kFirstFreeId
+  uint64_t text_used;                    // atomic
   char text[kTextBytes];
 };
 

@@ -33,9 +33,7 @@ size_t CharacterBytes(const unsigned char* text, size_t bytes) {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-bool IsSeparator(char c) {
-  return c == '_' || c == '-' || c == ':' || c == '#' || c == '/' || c == '.' || c == ' ';
-}
+bool IsSeparator(char c) { return c == '_' || c == '-' || c == ':' || c == '#' || c == '/' || c == '.' || c == ' '; }
 
 char OpeningBracket(char closing) { return closing == ']' ? '[' : closing == ')' ? '(' : '\0'; }
 

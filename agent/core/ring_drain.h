@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The consuming end of all rings of a process, owned by the sender: which bytes go out next, and which the daemon has stored. Only
-// an acknowledgement moves a tail.
+// The consuming end of all rings of a process, owned by the sender: which bytes go out next, and which the daemon has stored.
+// Only an acknowledgement moves a tail.
 #pragma once
 
 #include <stddef.h>

@@ -106,9 +106,7 @@ void RingFile::WriteHeader(const uint8_t session[16], uint32_t clock_kind) {
   __atomic_store_n(&h->magic, STEPSCOPE_RING_MAGIC, __ATOMIC_RELEASE);
 }
 
-uint64_t RingFile::ThreadRingOffset(uint32_t slot) const {
-  return kThreadRingsOffset + (slot - 1) * Stride(thread_ring_bytes_);
-}
+uint64_t RingFile::ThreadRingOffset(uint32_t slot) const { return kThreadRingsOffset + (slot - 1) * Stride(thread_ring_bytes_); }
 
 // Asks for the memory first, by fallocate, which can say no: touching a page that cannot be had would kill the host.
 bool RingFile::MakePagesPresent(uint64_t offset, uint64_t bytes) {
@@ -117,7 +115,8 @@ bool RingFile::MakePagesPresent(uint64_t offset, uint64_t bytes) {
     long result = KernelCall(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(bytes));
     if (result == -ENOSPC || result == -ENOMEM) return false;
   }
-  if (!IsError(KernelCall(SYS_madvise, PointerArgument(base_ + offset), static_cast<long>(bytes), kAdvisePopulateWrite))) return true;
+  if (!IsError(KernelCall(SYS_madvise, PointerArgument(base_ + offset), static_cast<long>(bytes), kAdvisePopulateWrite)))
+    return true;
   constexpr uint64_t kPageBytes = 4096;
   for (uint64_t at = offset; at < offset + bytes; at += kPageBytes) {
     volatile uint8_t* page = base_ + at;

@@ -124,7 +124,8 @@ void RingWriter::Begin(const stepscope_name& name, uint64_t ticks) {
   if (place == nullptr) return CountLost(bytes, ticks);
   ++recorded_open_;
   if (name.has_number != 0) {
-    Commit(place, stepscope_record_number{Header<stepscope_record_number>(STEPSCOPE_RECORD_BEGIN_N, name.id), ticks, name.number});
+    Commit(place,
+           stepscope_record_number{Header<stepscope_record_number>(STEPSCOPE_RECORD_BEGIN_N, name.id), ticks, name.number});
   } else {
     Commit(place, stepscope_record_time{Header<stepscope_record_time>(STEPSCOPE_RECORD_BEGIN, name.id), ticks});
   }
@@ -151,7 +152,8 @@ void RingWriter::End(uint64_t ticks) {
     ++ignored_;
     return;
   }
-  if (!open_[--depth_].recorded) [[unlikely]] return CountLost(kEndBytes, ticks);
+  if (!open_[--depth_].recorded) [[unlikely]]
+    return CountLost(kEndBytes, ticks);
   --recorded_open_;
   WriteEnd(0, ticks);
 }

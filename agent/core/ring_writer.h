@@ -33,7 +33,8 @@ class RingWriter {
 
   // Brackets the calls below. False when a signal handler interrupted a call on this very thread: then nothing may be written.
   bool Enter() {
-    if (busy_) [[unlikely]] return false;
+    if (busy_) [[unlikely]]
+      return false;
     busy_ = true;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return true;

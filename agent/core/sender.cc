@@ -49,12 +49,18 @@ bool StartThread(void* (*main)(void*), void* argument) {
 
 const char* RefusalText(uint32_t status) {
   switch (status) {
-    case STEPSCOPE_HELLO_BAD_MESSAGE: return "refused: the daemon does not understand this agent, versions differ; socket ";
-    case STEPSCOPE_HELLO_BAD_FILE: return "refused: the daemon does not accept the ring file; socket ";
-    case STEPSCOPE_HELLO_DENIED: return "refused: the daemon denies this user; socket ";
-    case STEPSCOPE_HELLO_BUSY: return "waiting: the daemon has too many sessions; socket ";
-    case STEPSCOPE_HELLO_STOP: return "waiting: the daemon takes no records now (disk full?); socket ";
-    default: return "refused: unknown answer of the daemon; socket ";
+    case STEPSCOPE_HELLO_BAD_MESSAGE:
+      return "refused: the daemon does not understand this agent, versions differ; socket ";
+    case STEPSCOPE_HELLO_BAD_FILE:
+      return "refused: the daemon does not accept the ring file; socket ";
+    case STEPSCOPE_HELLO_DENIED:
+      return "refused: the daemon denies this user; socket ";
+    case STEPSCOPE_HELLO_BUSY:
+      return "waiting: the daemon has too many sessions; socket ";
+    case STEPSCOPE_HELLO_STOP:
+      return "waiting: the daemon takes no records now (disk full?); socket ";
+    default:
+      return "refused: unknown answer of the daemon; socket ";
   }
 }
 
@@ -114,7 +120,8 @@ void Sender::BecomeQuietThread() {
   __atomic_store_n(&parts_.file->header()->sender_tid, owner.tid, __ATOMIC_RELEASE);
   const uint64_t ticks = parts_.clock->Read();
   parts_.file->AcquireSenderRing(owner.tid, owner.comm, ticks);
-  parts_.writers[kSenderRing].Open(parts_.file->descriptor(kSenderRing), parts_.file->data(kSenderRing), parts_.names, owner, ticks);
+  parts_.writers[kSenderRing].Open(parts_.file->descriptor(kSenderRing), parts_.file->data(kSenderRing), parts_.names, owner,
+                                   ticks);
 }
 
 void Sender::Run() {
@@ -166,7 +173,8 @@ bool Sender::AdvanceLink(uint64_t now_ns) {
 bool Sender::Reconnect(uint64_t now_ns) {
   const int file_fd = parts_.file->fd().Use();
   if (file_fd < 0) {
-    parts_.state->Set("recording without a sender: the host closed the agent's descriptors; the daemon reads what is in the ring");
+    parts_.state->Set(
+        "recording without a sender: the host closed the agent's descriptors; the daemon reads what is in the ring");
     return false;
   }
   long result = socket_.Connect(parts_.socket_path);
@@ -181,10 +189,14 @@ bool Sender::Reconnect(uint64_t now_ns) {
 
 void Sender::TakeReply(uint64_t now_ns) {
   switch (socket_.ReceiveReply()) {
-    case DaemonSocket::Reply::kWaiting: return;
-    case DaemonSocket::Reply::kClosed: return LoseLink(now_ns, "recording, daemon away: records wait in the ring; socket ", 0);
-    case DaemonSocket::Reply::kMalformed: return LoseLink(now_ns, "refused: no stepscope daemon answers at socket ", kLongestConnectWait);
-    case DaemonSocket::Reply::kComplete: break;
+    case DaemonSocket::Reply::kWaiting:
+      return;
+    case DaemonSocket::Reply::kClosed:
+      return LoseLink(now_ns, "recording, daemon away: records wait in the ring; socket ", 0);
+    case DaemonSocket::Reply::kMalformed:
+      return LoseLink(now_ns, "refused: no stepscope daemon answers at socket ", kLongestConnectWait);
+    case DaemonSocket::Reply::kComplete:
+      break;
   }
   const stepscope_hello_reply& reply = socket_.reply();
   if (reply.status != STEPSCOPE_HELLO_OK) return LoseLink(now_ns, RefusalText(reply.status), kLongestConnectWait);

@@ -78,17 +78,22 @@ bool Session::Ready() {
   }
   if (guard_.Token() <= ForkGuard::kBeingRenewed) return false;
   switch (phase()) {
-    case kOpen: return true;
-    case kIdle: return Open(kIdle);
-    case kOff: return CoarseNs() >= __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED) && Open(kOff);
-    case kOpening: return WaitWhileOpening();
+    case kOpen:
+      return true;
+    case kIdle:
+      return Open(kIdle);
+    case kOff:
+      return CoarseNs() >= __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED) && Open(kOff);
+    case kOpening:
+      return WaitWhileOpening();
   }
   return false;
 }
 
 bool Session::Open(Phase from) {
   uint32_t expected = from;
-  if (!__atomic_compare_exchange_n(&phase_, &expected, static_cast<uint32_t>(kOpening), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  if (!__atomic_compare_exchange_n(&phase_, &expected, static_cast<uint32_t>(kOpening), false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE)) {
     return expected == kOpen || (expected == kOpening && WaitWhileOpening());
   }
   __atomic_store_n(&opener_tid_, ThreadId(), __ATOMIC_RELAXED);

@@ -7,8 +7,8 @@
 //                 └── any fork: the child starts here
 //
 // Every call is safe from any thread at any time. Only the thread that opens the session makes system calls that could take long
-// (a fraction of a millisecond); a thread that comes in meanwhile sleeps until that is done, for 100 ms at the very most, then its
-// record is dropped and counted.
+// (a fraction of a millisecond); a thread that comes in meanwhile sleeps until that is done, for 100 ms at the very most, then
+// its record is dropped and counted.
 #pragma once
 
 #include <stdint.h>
@@ -32,7 +32,8 @@ class Session {
   // The ring of the calling thread, or nullptr: then the record is dropped (and counted where there is a session).
   RingWriter* ThreadRing() {
     RingWriter* writer = thread_writer_;
-    if (writer != nullptr && writer->fork_token() == guard_.Token()) [[likely]] return writer;
+    if (writer != nullptr && writer->fork_token() == guard_.Token()) [[likely]]
+      return writer;
     return SlowThreadRing();
   }
 
@@ -75,7 +76,7 @@ class Session {
   TickClock clock_;
   NameTable names_;
   StateText state_;
-  uint32_t prepared_ = 0;  // atomic
+  uint32_t prepared_ = 0;   // atomic
   uint32_t phase_ = kIdle;  // atomic
   bool never_ = false;      // off for good
   bool has_exit_key_ = false;

@@ -22,7 +22,9 @@ def version_tuple(version):
 
 def newest_versions(library):
     """{symbol: version}: of each exported symbol the newest version at or below the floor."""
-    listing = subprocess.run(["readelf", "--dyn-syms", "--wide", library], check=True, capture_output=True, text=True).stdout
+    listing = subprocess.run(
+        ["readelf", "--dyn-syms", "--wide", library], check=True, capture_output=True, text=True
+    ).stdout
     chosen = {}
     for line in listing.splitlines():
         fields = line.split()
@@ -52,7 +54,14 @@ def write_stub(folder, compiler, library):
     source, script_path = folder / f"{name}.s", folder / f"{name}.map"
     source.write_text("\n".join(assembly) + "\n")
     script_path.write_text(script)
-    command = [compiler, "-shared", "-nostdlib", "-fuse-ld=bfd", f"-Wl,-soname,{name}", f"-Wl,--version-script={script_path}"]
+    command = [
+        compiler,
+        "-shared",
+        "-nostdlib",
+        "-fuse-ld=bfd",
+        f"-Wl,-soname,{name}",
+        f"-Wl,--version-script={script_path}",
+    ]
     subprocess.run([*command, "-o", str(folder / name), str(source)], check=True)
 
 

@@ -9,8 +9,8 @@ namespace stepscope::agent {
 namespace {
 
 nghttp2_nv Field(const char* name, const char* value, size_t value_bytes) {
-  return {const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(name)), const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(value)),
-          strlen(name), value_bytes, NGHTTP2_NV_FLAG_NO_INDEX};
+  return {const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(name)),
+          const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(value)), strlen(name), value_bytes, NGHTTP2_NV_FLAG_NO_INDEX};
 }
 
 nghttp2_nv Field(const char* name, const char* value) { return Field(name, value, strlen(value)); }
@@ -29,7 +29,9 @@ size_t Base64(const uint8_t* bytes, size_t count, char* out) {
   return written;
 }
 
-bool Is(const uint8_t* text, size_t bytes, const char* wanted) { return bytes == strlen(wanted) && memcmp(text, wanted, bytes) == 0; }
+bool Is(const uint8_t* text, size_t bytes, const char* wanted) {
+  return bytes == strlen(wanted) && memcmp(text, wanted, bytes) == 0;
+}
 
 void* Allocate(size_t bytes, void* arena) { return static_cast<Arena*>(arena)->Allocate(bytes); }
 void Free(void* piece, void* arena) { static_cast<Arena*>(arena)->Free(piece); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One Push call over one connection: HTTP/2 (nghttp2) below, ring spans out, acknowledgements in. It never touches the socket: the
-// sender moves bytes between the two. All of its memory is one arena, taken anew at each connection. Sender thread only.
+// One Push call over one connection: HTTP/2 (nghttp2) below, ring spans out, acknowledgements in. It never touches the socket:
+// the sender moves bytes between the two. All of its memory is one arena, taken anew at each connection. Sender thread only.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -32,15 +32,15 @@ class PushStream {
 
   bool closed() const { return closed_; }
   bool acknowledged() const { return acknowledged_; }  // at least one reply came
-  int grpc_status() const { return grpc_status_; }  // -1: not told
+  int grpc_status() const { return grpc_status_; }     // -1: not told
   const PushSettings& settings() const { return settings_; }
   uint64_t bytes_pushed() const { return bytes_pushed_; }  // ring bytes handed to HTTP/2
 
  private:
   static constexpr size_t kReplyMaxBytes = 16u << 10;
 
-  static ssize_t ReadData(nghttp2_session*, int32_t, uint8_t* buffer, size_t capacity, uint32_t* flags, nghttp2_data_source* source,
-                          void*);
+  static ssize_t ReadData(nghttp2_session*, int32_t, uint8_t* buffer, size_t capacity, uint32_t* flags,
+                          nghttp2_data_source* source, void*);
   static int OnDataChunk(nghttp2_session*, uint8_t, int32_t, const uint8_t* data, size_t bytes, void* self);
   static int OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_bytes, const uint8_t* value,
                       size_t value_bytes, uint8_t, void* self);
@@ -62,7 +62,7 @@ class PushStream {
   int grpc_status_ = -1;
   uint64_t bytes_pushed_ = 0;
 
-  RingSpan span_ = {};         // being sent: its front, then its data
+  RingSpan span_ = {};  // being sent: its front, then its data
   uint8_t front_[64] = {};
   size_t front_bytes_ = 0;
   size_t front_sent_ = 0;

@@ -25,8 +25,9 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(fmt::format("agent socket {}: the path has {} bytes, a unix socket allows {}; choose a shorter one",
-                                                  path, path.size(), sizeof(address.sun_path) - 1));
+    return absl::InvalidArgumentError(
+        fmt::format("agent socket {}: the path has {} bytes, a unix socket allows {}; choose a shorter one", path, path.size(),
+                    sizeof(address.sun_path) - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -34,15 +35,17 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
 
 /// Makes room for our socket: only a socket nobody answers on is ever removed.
 absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
-  struct stat file {};
+  struct stat file{};
   if (lstat(path.c_str(), &file) != 0) return absl::OkStatus();
   if (!S_ISSOCK(file.st_mode)) {
-    return absl::FailedPreconditionError(fmt::format("agent socket {}: something that is no socket lies there; move it away", path));
+    return absl::FailedPreconditionError(
+        fmt::format("agent socket {}: something that is no socket lies there; move it away", path));
   }
   const unique_fd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int result = connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   if (result == 0 || errno == EAGAIN) {
-    return absl::FailedPreconditionError(fmt::format("agent socket {}: another daemon answers there; stop it or choose another path", path));
+    return absl::FailedPreconditionError(
+        fmt::format("agent socket {}: another daemon answers there; stop it or choose another path", path));
   }
   if (errno != ECONNREFUSED) return ErrnoStatus(errno, fmt::format("connect({})", path));
   if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, fmt::format("unlink({})", path));
@@ -109,9 +112,8 @@ void AgentSocket::Expire(int64_t now_ns) {
     if (now_ns - peer.since_ns >= limits_.hello_timeout_ns) late.push_back(fd);
   }
   for (const int fd : late) Drop(fd, STEPSCOPE_HELLO_BAD_MESSAGE, "no hello in time");
-  std::erase_if(users_, [&](const auto& user) {
-    return user.second.waiting == 0 && now_ns - user.second.filled_ns > 60 * kNsPerSecond;
-  });
+  std::erase_if(users_,
+                [&](const auto& user) { return user.second.waiting == 0 && now_ns - user.second.filled_ns > 60 * kNsPerSecond; });
 }
 
 void AgentSocket::Accept(int64_t now_ns) {

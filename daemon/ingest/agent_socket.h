@@ -30,8 +30,8 @@ class AgentSocket {
  public:
   struct Limits {
     int64_t hello_timeout_ns = 5'000'000'000;
-    size_t waiting_per_user = 64;     ///< connections without a complete hello
-    double hellos_per_second = 200;   ///< of one user, after a burst
+    size_t waiting_per_user = 64;    ///< connections without a complete hello
+    double hellos_per_second = 200;  ///< of one user, after a burst
     double hello_burst = 4096;
   };
   struct Events {

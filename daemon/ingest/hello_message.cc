@@ -37,10 +37,12 @@ std::map<std::string, std::string> ParseFacts(std::string_view text) {
 absl::StatusOr<size_t> HelloBytes(std::span<const std::byte> front) {
   if (front.size() < sizeof(stepscope_hello)) return absl::InvalidArgumentError("hello is cut short");
   const stepscope_hello hello = CopyHello(front);
-  if (hello.magic != STEPSCOPE_HELLO_MAGIC) return absl::InvalidArgumentError("hello does not begin with its magic; not a stepscope agent");
+  if (hello.magic != STEPSCOPE_HELLO_MAGIC)
+    return absl::InvalidArgumentError("hello does not begin with its magic; not a stepscope agent");
   if (hello.version == 0) return absl::InvalidArgumentError("hello of version 0");
   if (hello.size < sizeof(stepscope_hello)) {
-    return absl::InvalidArgumentError(fmt::format("hello says its size is {}, less than {}", hello.size, sizeof(stepscope_hello)));
+    return absl::InvalidArgumentError(
+        fmt::format("hello says its size is {}, less than {}", hello.size, sizeof(stepscope_hello)));
   }
   const uint64_t bytes = uint64_t{hello.size} + hello.facts_bytes;
   if (bytes > STEPSCOPE_HELLO_MAX_BYTES) {
@@ -55,7 +57,8 @@ absl::StatusOr<Hello> ParseHello(std::span<const std::byte> bytes) {
   Hello hello;
   hello.message = CopyHello(bytes);
   if (hello.message.clock_kind < STEPSCOPE_CLOCK_TSC || hello.message.clock_kind > STEPSCOPE_CLOCK_CNTVCT) {
-    return absl::InvalidArgumentError(fmt::format("hello names clock kind {}, which this release does not know", hello.message.clock_kind));
+    return absl::InvalidArgumentError(
+        fmt::format("hello names clock kind {}, which this release does not know", hello.message.clock_kind));
   }
   const auto facts = bytes.subspan(hello.message.size);
   hello.facts = ParseFacts({reinterpret_cast<const char*>(facts.data()), facts.size()});

@@ -274,7 +274,8 @@ std::optional<Refusal> IngestCore::TakeHello(HelloPeer& peer) {
 /// The same session says hello again: only the process that opened it, with the file it opened.
 std::optional<Refusal> IngestCore::TakeAgain(const SessionPtr& session, const PeerProcess& process, const RingFile& file) const {
   const PeerProcess& owner = session->peer();
-  if (owner.key.pid != process.key.pid || owner.uid != process.uid) return Refusal{STEPSCOPE_HELLO_DENIED, "session of another process"};
+  if (owner.key.pid != process.key.pid || owner.uid != process.uid)
+    return Refusal{STEPSCOPE_HELLO_DENIED, "session of another process"};
   if (!session->SameFile(file)) return Refusal{STEPSCOPE_HELLO_BAD_FILE, "session came back with another ring file"};
   return std::nullopt;
 }
@@ -426,7 +427,8 @@ absl::Status IngestCore::Flush(RunId run, int64_t timeout_ns) {
     });
   }
   eventfd_write(wake_.get(), 1);
-  const auto late = absl::DeadlineExceededError(fmt::format("run {}: the last records of its processes are not stored yet; try again", run.value));
+  const auto late = absl::DeadlineExceededError(
+      fmt::format("run {}: the last records of its processes are not stored yet; try again", run.value));
   if (tickets.wait_for(std::chrono::nanoseconds(timeout_ns)) != std::future_status::ready) return late;
   for (const auto& [session, count] : tickets.get()) {
     if (!session->WaitStored(count, std::max<int64_t>(until_ns - NowNs(), 0))) return late;

@@ -6,8 +6,8 @@
 //                                                  │    ▲
 //   pidfd, heartbeat ── ingest thread ── tasks ──► worker ──► DeliverySink ──► on_stored ──► acknowledgement
 //
-// Threads: "ingest" (epoll: accept, hellos, deaths, the poll clock) and "ingest_work" (everything that decodes or may wait for the
-// pipeline). Public methods may be called from any thread.
+// Threads: "ingest" (epoll: accept, hellos, deaths, the poll clock) and "ingest_work" (everything that decodes or may wait for
+// the pipeline). Public methods may be called from any thread.
 #pragma once
 
 #include <memory>

@@ -56,7 +56,8 @@ absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid) {
   socklen_t size = sizeof(credentials);
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return ErrnoStatus(errno, "SO_PEERCRED");
   if (credentials.pid <= 0) {
-    return absl::PermissionDeniedError("the peer's process is not visible from the daemon's pid namespace; run the daemon in the host's");
+    return absl::PermissionDeniedError(
+        "the peer's process is not visible from the daemon's pid namespace; run the daemon in the host's");
   }
   PeerProcess peer;
   peer.key.pid = {credentials.pid};

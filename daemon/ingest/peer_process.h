@@ -13,9 +13,9 @@
 namespace stepscope {
 
 struct PeerProcess {
-  ProcessKey key;         ///< start_ticks 0 when the process was gone before it could be looked at
+  ProcessKey key;  ///< start_ticks 0 when the process was gone before it could be looked at
   uint32_t uid = 0;
-  unique_fd pidfd;        ///< readable once the process is dead; not ok() = it was gone already
+  unique_fd pidfd;  ///< readable once the process is dead; not ok() = it was gone already
   std::string comm;
   bool own_pid_namespace = false;   ///< its ids differ from the host's
   bool own_time_namespace = false;  ///< its CLOCK_MONOTONIC may differ from the node's

@@ -17,21 +17,31 @@ using RingBytes = std::span<const std::byte>;
 /// Least size of a record of `kind`; 8 for a kind this release does not know (it is skipped by its size).
 constexpr size_t LeastRecordBytes(uint16_t kind) {
   switch (kind) {
-    case STEPSCOPE_RECORD_NAME: return sizeof(stepscope_record_name);
+    case STEPSCOPE_RECORD_NAME:
+      return sizeof(stepscope_record_name);
     case STEPSCOPE_RECORD_BEGIN:
-    case STEPSCOPE_RECORD_END: return sizeof(stepscope_record_time);
+    case STEPSCOPE_RECORD_END:
+      return sizeof(stepscope_record_time);
     case STEPSCOPE_RECORD_BEGIN_N:
     case STEPSCOPE_RECORD_MARK:
     case STEPSCOPE_RECORD_COUNTER:
-    case STEPSCOPE_RECORD_WINDOW: return sizeof(stepscope_record_number);
+    case STEPSCOPE_RECORD_WINDOW:
+      return sizeof(stepscope_record_number);
     case STEPSCOPE_RECORD_TOKEN_BEGIN:
-    case STEPSCOPE_RECORD_TOKEN_END: return sizeof(stepscope_record_token);
-    case STEPSCOPE_RECORD_INFO: return sizeof(stepscope_record_info);
-    case STEPSCOPE_RECORD_LOST: return sizeof(stepscope_record_lost);
-    case STEPSCOPE_RECORD_THREAD: return sizeof(stepscope_record_thread);
-    case STEPSCOPE_RECORD_ANCHOR: return sizeof(stepscope_record_anchor);
-    case STEPSCOPE_RECORD_GIL: return sizeof(stepscope_record_range);
-    default: return sizeof(stepscope_record);
+    case STEPSCOPE_RECORD_TOKEN_END:
+      return sizeof(stepscope_record_token);
+    case STEPSCOPE_RECORD_INFO:
+      return sizeof(stepscope_record_info);
+    case STEPSCOPE_RECORD_LOST:
+      return sizeof(stepscope_record_lost);
+    case STEPSCOPE_RECORD_THREAD:
+      return sizeof(stepscope_record_thread);
+    case STEPSCOPE_RECORD_ANCHOR:
+      return sizeof(stepscope_record_anchor);
+    case STEPSCOPE_RECORD_GIL:
+      return sizeof(stepscope_record_range);
+    default:
+      return sizeof(stepscope_record);
   }
 }
 

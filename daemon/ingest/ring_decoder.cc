@@ -61,7 +61,8 @@ void SessionDecoder::DecodeRecord(uint32_t ring, RingState& state, const stepsco
       const auto token = CopyRecord<stepscope_record_token>(record);
       const bool has_number = token.has_number != 0;
       Saw(state, token.ticks);
-      return BeginToken(ring, token.token, {{header.name, token.ticks, has_number ? token.number : 0, has_number}, state.tid}, rows);
+      return BeginToken(ring, token.token, {{header.name, token.ticks, has_number ? token.number : 0, has_number}, state.tid},
+                        rows);
     }
     case STEPSCOPE_RECORD_TOKEN_END: {
       const auto token = CopyRecord<stepscope_record_token>(record);

@@ -39,7 +39,8 @@ class SessionDecoder {
   /// The ring has a new owner: spans left open on it are cut at its last reading; tokens stay open.
   void StartGeneration(uint32_t ring, int32_t tid, uint64_t opened_ticks, SessionRows& rows);
   /// Drops the ring counted itself: `records` and `bytes` are totals of its generation.
-  void TellRingLoss(uint32_t ring, uint64_t records, uint64_t bytes, uint64_t first_ticks, uint64_t last_ticks, SessionRows& rows);
+  void TellRingLoss(uint32_t ring, uint64_t records, uint64_t bytes, uint64_t first_ticks, uint64_t last_ticks,
+                    SessionRows& rows);
   /// Records of threads that found no ring, in total.
   void TellNoRingLoss(uint64_t records, uint64_t first_ticks, uint64_t last_ticks, SessionRows& rows);
   /// Bytes of `ring` that are gone for a reason outside its records.
@@ -63,7 +64,8 @@ class SessionDecoder {
   void Anchor(const stepscope_record_anchor& record, SessionRows& rows);
   void ExpireTokenEnds(uint64_t before_ticks, SessionRows& rows);
   void CloseOpen(uint32_t ring, RingState& state, size_t keep, uint64_t ticks, int64_t flags, SessionRows& rows) const;
-  void EmitToken(uint32_t ring, uint64_t token, const OpenToken& open, uint64_t end_ticks, int64_t flags, SessionRows& rows) const;
+  void EmitToken(uint32_t ring, uint64_t token, const OpenToken& open, uint64_t end_ticks, int64_t flags,
+                 SessionRows& rows) const;
   void Lose(const RingState& state, LossReason reason, int64_t bytes, SessionRows& rows) const;
   void Saw(RingState& state, uint64_t ticks);
 

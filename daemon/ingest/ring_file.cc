@@ -23,7 +23,7 @@ constexpr size_t kSlotsAtOnce = 32;
 bool Used(const stepscope_ring_descriptor& d) { return d.state != STEPSCOPE_RING_FREE || d.generation != 0 || d.head != 0; }
 
 absl::Status CheckSealedTmpfs(int fd, const struct stat& file, uint64_t file_bytes) {
-  struct statfs fs {};
+  struct statfs fs{};
   if (fstatfs(fd, &fs) != 0) return ErrnoStatus(errno, "fstatfs(ring file)");
   if (fs.f_type != TMPFS_MAGIC || !S_ISREG(file.st_mode)) return absl::InvalidArgumentError("the ring file is not a memfd");
   const int seals = fcntl(fd, F_GET_SEALS);
@@ -40,7 +40,7 @@ absl::Status CheckSealedTmpfs(int fd, const struct stat& file, uint64_t file_byt
 }  // namespace
 
 absl::StatusOr<RingFile> RingFile::Open(unique_fd fd, const std::string& session, uint64_t file_bytes) {
-  struct stat file {};
+  struct stat file{};
   if (fstat(fd.get(), &file) != 0) return ErrnoStatus(errno, "fstat(ring file)");
   STEPSCOPE_RETURN_IF_ERROR(CheckSealedTmpfs(fd.get(), file, file_bytes));
   RingFile ring_file;
@@ -76,7 +76,8 @@ bool RingFile::ReadAt(void* to, size_t bytes, uint64_t offset) const {
 absl::StatusOr<stepscope_ring_header> RingFile::Header() const {
   stepscope_ring_header header{};
   if (!ReadAt(&header, sizeof(header), 0)) return absl::InvalidArgumentError("the ring file cannot be read");
-  if (header.magic != STEPSCOPE_RING_MAGIC || header.version < 1) return absl::InvalidArgumentError("the file is not a ring file");
+  if (header.magic != STEPSCOPE_RING_MAGIC || header.version < 1)
+    return absl::InvalidArgumentError("the file is not a ring file");
   return header;
 }
 
@@ -108,14 +109,13 @@ absl::StatusOr<stepscope_ring_descriptor> RingFile::Descriptor(uint32_t ring) co
 }
 
 absl::StatusOr<std::string> RingFile::Read(const stepscope_ring_descriptor& d, uint64_t from, uint64_t to) const {
-  const bool sound = std::has_single_bit(d.data_bytes) && d.data_bytes <= file_bytes_ && d.data_offset >= STEPSCOPE_RING_ALIGNMENT &&
-                     d.data_offset <= file_bytes_ - d.data_bytes;
+  const bool sound = std::has_single_bit(d.data_bytes) && d.data_bytes <= file_bytes_ &&
+                     d.data_offset >= STEPSCOPE_RING_ALIGNMENT && d.data_offset <= file_bytes_ - d.data_bytes;
   if (!sound || to < from || to - from > d.data_bytes) return absl::DataLossError("the ring descriptor makes no sense");
   std::string bytes(to - from, '\0');
   const uint64_t start = from % d.data_bytes;
   const size_t first = std::min<uint64_t>(bytes.size(), d.data_bytes - start);
-  if (!ReadAt(bytes.data(), first, d.data_offset + start) ||
-      !ReadAt(bytes.data() + first, bytes.size() - first, d.data_offset)) {
+  if (!ReadAt(bytes.data(), first, d.data_offset + start) || !ReadAt(bytes.data() + first, bytes.size() - first, d.data_offset)) {
     return absl::DataLossError("the ring file cannot be read");
   }
   return bytes;

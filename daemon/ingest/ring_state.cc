@@ -39,7 +39,8 @@ std::string EncodeRingState(const RingState& state) {
   std::string out;
   AppendVarint(out, kVersion);
   AppendVarint(out, ZigZag(state.tid));
-  for (uint64_t value : {state.last_ticks, state.lost_records, state.lost_bytes, state.no_ring_lost, state.gil_begin, state.gil_end}) {
+  for (uint64_t value :
+       {state.last_ticks, state.lost_records, state.lost_bytes, state.no_ring_lost, state.gil_begin, state.gil_end}) {
     AppendVarint(out, value);
   }
   AppendVarint(out, state.open.size());

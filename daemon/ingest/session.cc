@@ -91,8 +91,9 @@ absl::StatusOr<Session::Taken> Session::Push(RingPiece piece, const std::shared_
   if (piece.ring >= STEPSCOPE_RING_SLOTS || piece.to < piece.from || piece.to - piece.from != piece.data.size() ||
       piece.data.size() > kMaxPieceBytes) {
     parts_.stats->Reject("push makes no sense");
-    return absl::InvalidArgumentError(fmt::format("ring {}: bytes [{}, {}) with {} bytes of data; a push carries at most {} bytes",
-                                                  piece.ring, piece.from, piece.to, piece.data.size(), kMaxPieceBytes));
+    return absl::InvalidArgumentError(
+        fmt::format("ring {}: bytes [{}, {}) with {} bytes of data; a push carries at most {} bytes", piece.ring, piece.from,
+                    piece.to, piece.data.size(), kMaxPieceBytes));
   }
   const auto known = delivered_.find(piece.ring);
   const RingAt at = known == delivered_.end() ? RingAt{piece.generation, 0} : known->second;
@@ -100,9 +101,10 @@ absl::StatusOr<Session::Taken> Session::Push(RingPiece piece, const std::shared_
   const uint64_t position = piece.generation == at.generation ? at.position : 0;
   if (piece.from > position) {
     parts_.stats->Reject("hole");
-    return absl::FailedPreconditionError(fmt::format("ring {} generation {}: bytes from {} were pushed, but the daemon stands at {}; "
-                                                     "start again from the stored positions",
-                                                     piece.ring, piece.generation, piece.from, position));
+    return absl::FailedPreconditionError(
+        fmt::format("ring {} generation {}: bytes from {} were pushed, but the daemon stands at {}; "
+                    "start again from the stored positions",
+                    piece.ring, piece.generation, piece.from, position));
   }
   if (piece.to <= position) return Taken::kKnown;
   piece.data.erase(0, position - piece.from);
@@ -233,9 +235,11 @@ bool Session::Deliver(SessionRows& rows, const std::shared_ptr<AckSink>& origin,
   return !stopping_;
 }
 
-void Session::OnStored(const RingPositions& positions, const absl::Status& status, const std::shared_ptr<AckSink>& origin, bool last) {
+void Session::OnStored(const RingPositions& positions, const absl::Status& status, const std::shared_ptr<AckSink>& origin,
+                       bool last) {
   if (!status.ok()) {
-    return Disconnect(absl::UnavailableError(fmt::format("rows could not be stored: {}; reconnect later", std::string(status.message()))));
+    return Disconnect(
+        absl::UnavailableError(fmt::format("rows could not be stored: {}; reconnect later", std::string(status.message()))));
   }
   std::shared_ptr<AckSink> stream;
   {

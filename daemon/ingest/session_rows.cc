@@ -49,8 +49,9 @@ void SessionRows::Add(const SpanRow& row) {
 
 void SessionRows::Add(const LossRow& row) {
   const uint32_t source = ThreadIn(losses_, row.tid);
-  losses_.batch.Append(source, {static_cast<int64_t>(row.first_ticks), static_cast<int64_t>(row.last_ticks),
-                                static_cast<int64_t>(row.stage), source, static_cast<int64_t>(row.reason), 0, row.count, row.bytes});
+  losses_.batch.Append(
+      source, {static_cast<int64_t>(row.first_ticks), static_cast<int64_t>(row.last_ticks), static_cast<int64_t>(row.stage),
+               source, static_cast<int64_t>(row.reason), 0, row.count, row.bytes});
 }
 
 void SessionRows::Add(const AnchorRow& row) {

@@ -24,8 +24,8 @@ struct SessionIdentity {
   std::string session;  ///< 16 bytes
   RunId run;
   ClockId clock;
-  uint32_t clock_kind = 0;    ///< hello.h
-  double ns_per_tick = 1.0;   ///< for error bounds only; times go through the ClockRegistry
+  uint32_t clock_kind = 0;      ///< hello.h
+  double ns_per_tick = 1.0;     ///< for error bounds only; times go through the ClockRegistry
   int64_t clock_offset_ns = 0;  ///< node time minus the process's CLOCK_MONOTONIC
   ProcessKey process;
   /// Host tid of an innermost one; a negative number where it is not known any more.

@@ -45,8 +45,8 @@ void TakeRun(const pb::RunRecord& run, JobSnapshot* s) {
   s->processes = run.processes();
   s->threads = run.threads();
   for (const auto& rank : run.ranks()) {
-    s->ranks.push_back({rank.rank(), rank.local_rank(), rank.world_size(), rank.restart(),
-                        {Pid{rank.pid()}, rank.start_ticks()}, false});
+    s->ranks.push_back(
+        {rank.rank(), rank.local_rank(), rank.world_size(), rank.restart(), {Pid{rank.pid()}, rank.start_ticks()}, false});
   }
 }
 

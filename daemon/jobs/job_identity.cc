@@ -30,11 +30,8 @@ struct KindRule {
   std::string_view attempt_key;
 };
 constexpr KindRule kRules[] = {
-    {"STEPSCOPE_JOB", "run", ""},
-    {"SLURM_JOB_ID", "slurm", "SLURM_RESTART_COUNT"},
-    {"TORCHX_JOB_ID", "torchx", ""},
-    {"TRAINING_JOB_NAME", "sagemaker", ""},
-    {"TORCHELASTIC_RUN_ID", "torchelastic", ""},
+    {"STEPSCOPE_JOB", "run", ""},           {"SLURM_JOB_ID", "slurm", "SLURM_RESTART_COUNT"}, {"TORCHX_JOB_ID", "torchx", ""},
+    {"TRAINING_JOB_NAME", "sagemaker", ""}, {"TORCHELASTIC_RUN_ID", "torchelastic", ""},
 };
 
 }  // namespace

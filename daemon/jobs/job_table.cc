@@ -59,8 +59,7 @@ struct JobTable::Impl {
   bool Descends(const JobEntry& entry, ProcessKey process, ProcessKey ancestor) const;
   void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
   void MarkEnded(JobEntry& entry, const std::string& reason);
-  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts,
-                                      std::optional<ProcessKey>* new_root);
+  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, std::optional<ProcessKey>* new_root);
 };
 
 absl::Status JobTable::Impl::Save(const JobEntry& entry) {
@@ -321,9 +320,9 @@ absl::Status JobTable::Forget(RunId run) {
   JobEntry* entry = impl_->Find(run);
   if (entry == nullptr) return absl::NotFoundError(fmt::format("no run {}", run.value));
   if (!entry->Finished()) {
-    return absl::FailedPreconditionError(
-        fmt::format("job {} is still {}; end it first (`stepscope end {}`)", entry->snapshot.name,
-                    JobStateName(entry->snapshot.state), entry->snapshot.name));
+    return absl::FailedPreconditionError(fmt::format("job {} is still {}; end it first (`stepscope end {}`)",
+                                                     entry->snapshot.name, JobStateName(entry->snapshot.state),
+                                                     entry->snapshot.name));
   }
   Seal seal;
   seal.meta.push_back({"run", RunMetaId(run), ""});

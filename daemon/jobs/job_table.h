@@ -54,9 +54,9 @@ enum class JobState { kRunning, kQuiet, kEnded, kUploading, kDone, kFailed };
 const char* JobStateName(JobState state);
 
 struct JobSnapshot {
-  RunId run;             ///< newest run
+  RunId run;  ///< newest run
   std::vector<RunId> runs;
-  std::string job;       ///< "<uid>.<kind>.<id>"
+  std::string job;  ///< "<uid>.<kind>.<id>"
   std::string name;
   uint32_t uid = 0;
   std::string tenant;
@@ -67,7 +67,7 @@ struct JobSnapshot {
   std::string state_reason;
   NodeTime start_node;
   WallTime start_wall;
-  NodeTime end_node;     ///< 0 while running
+  NodeTime end_node;  ///< 0 while running
   WallTime end_wall;
   std::vector<RankInfo> ranks;
   std::map<std::string, std::string> facts;
@@ -81,8 +81,8 @@ struct JobSnapshot {
 
 struct StartJobSpec {
   std::string name;
-  std::string kind;    ///< empty = run
-  std::string id;      ///< empty = made from pid + start time
+  std::string kind;  ///< empty = run
+  std::string id;    ///< empty = made from pid + start time
   uint32_t uid = 0;
   std::string tenant;  ///< empty = host
   uint32_t attempt = 0;

@@ -7,11 +7,11 @@
 namespace stepscope {
 namespace {
 
-constexpr size_t kMaxPoints = 512;      // then every second one of the older half goes: old readings are rare
-constexpr size_t kSlopePoints = 8;      // a slope is taken over the last this many anchors
-constexpr double kDrift = 5e-6;    // how far a disciplined clock's speed may wander from its last slope
+constexpr size_t kMaxPoints = 512;  // then every second one of the older half goes: old readings are rare
+constexpr size_t kSlopePoints = 8;  // a slope is taken over the last this many anchors
+constexpr double kDrift = 5e-6;     // how far a disciplined clock's speed may wander from its last slope
 constexpr double kFarNs = 3600e9;
-constexpr double kTighter = 8;          // an anchor this much wider than what is already known says nothing
+constexpr double kTighter = 8;  // an anchor this much wider than what is already known says nothing
 
 double TicksBetween(uint64_t from, uint64_t to) {
   return to >= from ? static_cast<double>(to - from) : -static_cast<double>(from - to);

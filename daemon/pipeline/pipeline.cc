@@ -155,7 +155,8 @@ absl::Status Pipeline::Validate(Batch& batch) {
   if (spec == nullptr) return absl::InvalidArgumentError("batch of an unknown table");
   if (State(batch.run) == nullptr) return absl::InternalError(fmt::format("run {} cannot be read", batch.run.value));
   if (batch.columns.size() != spec->columns.size()) {
-    return absl::InvalidArgumentError(fmt::format("{} has {} columns, not {}", spec->name, spec->columns.size(), batch.columns.size()));
+    return absl::InvalidArgumentError(
+        fmt::format("{} has {} columns, not {}", spec->name, spec->columns.size(), batch.columns.size()));
   }
   for (const auto& column : batch.columns) {
     if (column.size() != batch.rows()) return absl::InvalidArgumentError("columns of unequal length");

@@ -34,8 +34,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
  public:
   struct Options {
     int64_t seal_after_ns = 250 * kNsPerMillisecond;
-    size_t queue_rows = 1 << 20;          ///< rows that may wait in the queue
-    uint64_t seal_ring_bytes = 128 << 10; ///< of one ring, not yet acknowledged
+    size_t queue_rows = 1 << 20;           ///< rows that may wait in the queue
+    uint64_t seal_ring_bytes = 128 << 10;  ///< of one ring, not yet acknowledged
   };
   Pipeline(Store* store, const ClockRegistry* clocks, const Clock* clock, const Options& options);
   ~Pipeline() override;

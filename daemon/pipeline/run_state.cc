@@ -2,8 +2,8 @@
 #include "daemon/pipeline/run_state.h"
 
 #include "base/status.h"
-#include "storage/keys.h"
 #include "stepscope/store/v1/store.pb.h"
+#include "storage/keys.h"
 
 namespace stepscope {
 
@@ -11,21 +11,23 @@ absl::StatusOr<std::unique_ptr<RunState>> RunState::Load(const Store& store, Run
   STEPSCOPE_ASSIGN_OR_RETURN(const uint32_t next_seq, store.NextSeq(run, kShard));
   auto state = std::make_unique<RunState>(run, next_seq, [&store, run](uint32_t minute) {
     std::string value;
-    store.ForEachRollup(run, minute, minute, [&](uint32_t, std::string_view bytes) {
-      value = bytes;
-      return false;
-    }).IgnoreError();  // an unreadable minute starts at zero; its rows are still there
+    store
+        .ForEachRollup(run, minute, minute,
+                       [&](uint32_t, std::string_view bytes) {
+                         value = bytes;
+                         return false;
+                       })
+        .IgnoreError();  // an unreadable minute starts at zero; its rows are still there
     return value;
   });
   STEPSCOPE_RETURN_IF_ERROR(store.ForEachName(run, [&](NameId id, std::string_view text) {
     state->names.Load(id, text);
     return true;
   }));
-  STEPSCOPE_RETURN_IF_ERROR(
-      store.ForEachMeta(RunMetaKind("entity", run), [&](std::string_view id, std::string_view value) {
-        if (auto entity = DecodeEntity(value); entity.ok()) state->entities.Load(EntityOfMetaId(id), *entity);
-        return true;
-      }));
+  STEPSCOPE_RETURN_IF_ERROR(store.ForEachMeta(RunMetaKind("entity", run), [&](std::string_view id, std::string_view value) {
+    if (auto entity = DecodeEntity(value); entity.ok()) state->entities.Load(EntityOfMetaId(id), *entity);
+    return true;
+  }));
   STEPSCOPE_ASSIGN_OR_RETURN(const auto totals, store.GetMeta("totals", RunMetaId(run)));
   if (totals) state->totals = DecodeTotals(*totals);
   return state;
@@ -34,10 +36,13 @@ absl::StatusOr<std::unique_ptr<RunState>> RunState::Load(const Store& store, Run
 EntityId RunState::ProcessOf(uint32_t lane) {
   const EntityKey key = entities.Find(EntityId{lane}).key;
   switch (key.kind) {
-    case EntityKind::kProcess: return EntityId{lane};
+    case EntityKind::kProcess:
+      return EntityId{lane};
     case EntityKind::kThread:
-    case EntityKind::kMetric: return entities.Intern({EntityKind::kProcess, key.a, key.b, 0, ""});
-    default: return {};
+    case EntityKind::kMetric:
+      return entities.Intern({EntityKind::kProcess, key.a, key.b, 0, ""});
+    default:
+      return {};
   }
 }
 

@@ -17,25 +17,23 @@ absl::Status TableReader::ForEachBatch(RunId run, TableId table, NodeTime begin,
       if (!visit(*live.rows)) return absl::OkStatus();
     }
   }
-  return ForEachStoredBatch(run, table, begin, end, [&](const BlockKey& key, const Batch& batch) {
-    return seen.contains(key) || visit(batch);
-  });
+  return ForEachStoredBatch(run, table, begin, end,
+                            [&](const BlockKey& key, const Batch& batch) { return seen.contains(key) || visit(batch); });
 }
 
 absl::Status TableReader::ForEachStoredBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
                                              const std::function<bool(const BlockKey&, const Batch&)>& visit) const {
   absl::Status damaged;
-  STEPSCOPE_RETURN_IF_ERROR(
-      store_->ForEachBlock(run, table, begin, end, [&](const BlockKey& key, std::string_view bytes) {
-        const auto header = PeekHeader(bytes);
-        if (header.ok() && (header->max_time < begin || header->min_time >= end)) return true;
-        const auto block = DecodeBlock(bytes);
-        if (!block.ok()) {
-          damaged = block.status();
-          return true;
-        }
-        return visit(key, block->batch);
-      }));
+  STEPSCOPE_RETURN_IF_ERROR(store_->ForEachBlock(run, table, begin, end, [&](const BlockKey& key, std::string_view bytes) {
+    const auto header = PeekHeader(bytes);
+    if (header.ok() && (header->max_time < begin || header->min_time >= end)) return true;
+    const auto block = DecodeBlock(bytes);
+    if (!block.ok()) {
+      damaged = block.status();
+      return true;
+    }
+    return visit(key, block->batch);
+  }));
   return damaged;
 }
 

@@ -165,6 +165,7 @@ void UploadLoop::Process(RunId run) {
 
 absl::Status UploadLoop::Advance(RunId run, bool ended, bool requested) {
   STEPSCOPE_ASSIGN_OR_RETURN(RunUpload* const upload, UploadOf(run));
+  Publish(run, *upload, "running");
   if (upload->closed()) return absl::OkStatus();
   const bool everything = ended || requested;
   if (everything && seams_.drain) STEPSCOPE_RETURN_IF_ERROR(seams_.drain());

@@ -4,6 +4,7 @@
 
 #include <arrow/status.h>
 
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <initializer_list>
@@ -46,9 +47,18 @@ inline DatasetResult FromArrow(const arrow::Status& status) {
   return MakeResult(ClassifyError(status.message()), status.message());
 }
 
+/// Calls that are inside Arrow now. Not zero at exit only when the program left a hung request behind.
+inline std::atomic<int> calls_inside{0};
+
+struct InsideArrow {
+  InsideArrow() { ++calls_inside; }
+  ~InsideArrow() { --calls_inside; }
+};
+
 /// Runs `body` (returning arrow::Status) and turns whatever happens into a result.
 template <typename Body>
 DatasetResult Guarded(Body body) {
+  const InsideArrow inside;
   try {
     return FromArrow(body());
   } catch (const std::exception& error) {

@@ -25,8 +25,20 @@ WARM_UP = 5
 
 
 def training(steps, times, *extra):
-    return [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-            ROOT / "examples" / "train_ddp_plain.py", "--steps", str(steps), "--step-times", times, *extra]
+    return [
+        PYTHON,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        ROOT / "examples" / "train_ddp_plain.py",
+        "--steps",
+        str(steps),
+        "--step-times",
+        times,
+        *extra,
+    ]
 
 
 def run_none(work, steps):
@@ -34,7 +46,17 @@ def run_none(work, steps):
 
 
 def run_stepscope(work, steps):
-    return [BIN / "stepscope", "--data-dir", work / "data", "run", "--job", "bench", "--quiet", "--", *training(steps, work / "times")], work / "data"
+    return [
+        BIN / "stepscope",
+        "--data-dir",
+        work / "data",
+        "run",
+        "--job",
+        "bench",
+        "--quiet",
+        "--",
+        *training(steps, work / "times"),
+    ], work / "data"
 
 
 def run_torch_profiler(work, steps):
@@ -49,8 +71,13 @@ def measure(mode, steps):
     try:
         command, _ = MODES[mode](work, steps)
         begun = time.monotonic()
-        subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       env={**os.environ, "OMP_NUM_THREADS": "1"})
+        subprocess.run(
+            list(map(str, command)),
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
         total = time.monotonic() - begun
         step_ns = [int(line) for line in (work / "times").read_text().split()][WARM_UP:]
         return {"step_ms": statistics.median(step_ns) / 1e6, "total_s": total, **written(mode, work)}
@@ -64,8 +91,12 @@ def written(mode, work):
         events = sum(count_events(p) for p in files)
         return {"bytes": sum(p.stat().st_size for p in files), "events": events}
     if mode == "stepscope":
-        report = subprocess.run([BIN / "stepscope", "--data-dir", work / "data", "report", "bench", "--format", "json"],
-                                capture_output=True, text=True, check=True)
+        report = subprocess.run(
+            [BIN / "stepscope", "--data-dir", work / "data", "report", "bench", "--format", "json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         tables = json.loads(report.stdout)["job"]["tables"].values()
         return {"bytes": sum(t["stored_bytes"] for t in tables), "events": sum(t["rows"] for t in tables)}
     return {"bytes": 0, "events": 0}
@@ -91,32 +122,44 @@ def table(results):
     median = {mode: {key: statistics.median(r[key] for r in rows) for key in rows[0]} for mode, rows in results.items()}
     modes = list(MODES)
     lines.append("| step time, median | " + " | ".join(f"{median[m]['step_ms']:.1f} ms" for m in modes) + " |")
-    lines.append("| step time, ratio to none | 1 | " + " | ".join(ratio(results, m, "step_ms") for m in modes[1:]) + " |")
+    lines.append(
+        "| step time, ratio to none | 1 | " + " | ".join(ratio(results, m, "step_ms") for m in modes[1:]) + " |"
+    )
     lines.append("| whole run, median | " + " | ".join(f"{median[m]['total_s']:.2f} s" for m in modes) + " |")
-    lines.append("| whole run, ratio to none | 1 | " + " | ".join(ratio(results, m, "total_s") for m in modes[1:]) + " |")
+    lines.append(
+        "| whole run, ratio to none | 1 | " + " | ".join(ratio(results, m, "total_s") for m in modes[1:]) + " |"
+    )
     lines.append("| bytes written | 0 | " + " | ".join(f"{median[m]['bytes']:,.0f}" for m in modes[1:]) + " |")
     lines.append("| rows or events | 0 | " + " | ".join(f"{median[m]['events']:,.0f}" for m in modes[1:]) + " |")
-    lines.append("| bytes per row or event | | " + " | ".join(f"{median[m]['bytes'] / max(median[m]['events'], 1):.1f}" for m in modes[1:]) + " |")
+    lines.append(
+        "| bytes per row or event | | "
+        + " | ".join(f"{median[m]['bytes'] / max(median[m]['events'], 1):.1f}" for m in modes[1:])
+        + " |"
+    )
     return "\n".join(lines)
 
 
 def page(options, results):
-    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    model = next((line.split(": ")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU")
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    model = next(
+        (line.split(": ")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU"
+    )
     return f"""# The demo training under nothing, stepscope and torch.profiler
 
-Commit {commit}; `script/bench demo --rounds {options.rounds} --steps {options.steps}`; {os.cpu_count()} × {model}, kernel {platform.release()},
-no GPU. Training: `torchrun --nproc-per-node 2 examples/train_ddp_plain.py --steps {options.steps}` (two gloo ranks, four loader
-workers in all, OMP_NUM_THREADS=1). The three run after one another in each of {options.rounds} rounds; the first {WARM_UP} steps of a run
-are left out of the step time. Ratios are of medians, in brackets the smallest and largest ratio of runs of one round;
+Commit {commit}; `script/bench demo --rounds {options.rounds} --steps {options.steps}`;
+{os.cpu_count()} × {model}, kernel {platform.release()}, no GPU. Training: `torchrun --nproc-per-node 2 examples/train_ddp_plain.py --steps {options.steps}` (two gloo ranks,
+four loader workers in all, OMP_NUM_THREADS=1). The three run after one another in each of {options.rounds} rounds; the first
+{WARM_UP} steps of a run are left out of the step time. Ratios are of medians, in brackets the smallest and largest ratio of runs of one round;
 "not shown" where that interval contains 1.
 
 {table(results)}
 
 - stepscope: every slice of every thread, steps, data loading, optimizer; bytes are those of its stored blocks. Its whole-run time
   includes starting a private daemon, ending the job and storing the last row.
-- torch.profiler: `torch.profiler.profile()` over all steps with CPU activities, `export_chrome_trace` to .json.gz, one file per rank.
-  The peer command is the training command with `--profiler torch --profiler-dir DIR`.
+- torch.profiler: `torch.profiler.profile()` over all steps with CPU activities, `export_chrome_trace` to .json.gz, one file
+  per rank. The peer command is the training command with `--profiler torch --profiler-dir DIR`.
 - The two do not record the same things (kernel scheduling and steps here, every PyTorch operator there): bytes per event compare
   the cost of a record, not of the same information.
 """

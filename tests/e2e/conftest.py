@@ -90,8 +90,21 @@ class Daemon:
 def grpcurl(address, method, request, extra=()):
     service, name = method.split("/") if "/" in method else ("QueryService", method)
     result = subprocess.run(
-        ["grpcurl", "-plaintext", "-emit-defaults", *extra, "-d", json.dumps(request), address, f"stepscope.v1.{service}/{name}"],
-        capture_output=True, text=True, timeout=60, check=False)
+        [
+            "grpcurl",
+            "-plaintext",
+            "-emit-defaults",
+            *extra,
+            "-d",
+            json.dumps(request),
+            address,
+            f"stepscope.v1.{service}/{name}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     if result.returncode != 0:
         raise RpcError(result.stderr)
     decoder, answers, text = json.JSONDecoder(), [], result.stdout.strip()
@@ -132,8 +145,15 @@ def make_daemon(short_dir):
 def stepscope(*arguments, env=None, data_dir=None, **kwargs):
     """The command line; returns the CompletedProcess."""
     command = [BIN / "stepscope", *(["--data-dir", data_dir] if data_dir else []), *arguments]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=kwargs.pop("timeout", 180),
-                          env={**os.environ, **(env or {})}, check=False, **kwargs)
+    return subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        timeout=kwargs.pop("timeout", 180),
+        env={**os.environ, **(env or {})},
+        check=False,
+        **kwargs,
+    )
 
 
 def spans(daemon, job="last", table="span"):
@@ -142,8 +162,19 @@ def spans(daemon, job="last", table="span"):
     assert not answer.get("cut"), "the test reads fewer than 100,000 rows"
     rows = []
     for row in answer.get("slices", []):
-        fields = {f["name"]: f.get("text", f.get("real", int(f["integer"]) if "integer" in f else None)) for f in row.get("fields", [])}
-        rows.append({"name": row["name"], "start_ns": int(row["start_ns"]), "dur_ns": int(row["dur_ns"]), "lane": row["lane"], **fields})
+        fields = {
+            f["name"]: f.get("text", f.get("real", int(f["integer"]) if "integer" in f else None))
+            for f in row.get("fields", [])
+        }
+        rows.append(
+            {
+                "name": row["name"],
+                "start_ns": int(row["start_ns"]),
+                "dur_ns": int(row["dur_ns"]),
+                "lane": row["lane"],
+                **fields,
+            }
+        )
     return rows
 
 
@@ -158,8 +189,12 @@ def s3(short_dir):
 
 class S3:
     bucket = "bucket"
-    env = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret", "AWS_REGION": "us-east-1",
-           "AWS_EC2_METADATA_DISABLED": "true"}
+    env = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test-secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
 
     def __init__(self, directory):
         self.directory = directory / "s3"
@@ -172,7 +207,9 @@ class S3:
         self.process = subprocess.Popen(
             ["versitygw", "--port", f"127.0.0.1:{self.port}", "posix", str(self.directory)],
             env={**os.environ, "ROOT_ACCESS_KEY": "test", "ROOT_SECRET_KEY": "test-secret"},
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         wait_until(lambda: can_connect(self.port), 30, "versitygw to listen")
 
     def kill(self):
@@ -181,12 +218,17 @@ class S3:
             self.process.wait(10)
 
     def settings(self, bucket=None):
-        return (f"upload.url=s3://{bucket or self.bucket}/t", f"upload.endpoint={self.endpoint}", "upload.region=us-east-1",
-                "upload.jitter_ms=0")
+        return (
+            f"upload.url=s3://{bucket or self.bucket}/t",
+            f"upload.endpoint={self.endpoint}",
+            "upload.region=us-east-1",
+            "upload.jitter_ms=0",
+        )
 
 
 def free_port():
     import socket
+
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -194,6 +236,7 @@ def free_port():
 
 def can_connect(port):
     import socket
+
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) == 0
 

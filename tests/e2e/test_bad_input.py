@@ -9,13 +9,15 @@ import sys
 import time
 
 import pytest
-from conftest import BIN, BUILD, ROOT, RpcError, Daemon, spans, stepscope, wait_until
+from conftest import BIN, BUILD, ROOT, Daemon, RpcError, spans, stepscope, wait_until
 
 PRINT_OK = [sys.executable, "-c", "import stepscope as ss\nwith ss.annotate('x'): pass\nprint('ok')"]
 
 
 def run_target(env, *code):
-    result = subprocess.run([sys.executable, "-c", "\n".join(code)], env=env, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", "\n".join(code)], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (result.returncode, result.stderr) == (0, ""), result.stderr
     return result.stdout
 
@@ -52,16 +54,21 @@ def test_garbage_on_the_agent_socket(daemon):
             except OSError:
                 pass
     run_target(daemon.agent_env(), "import stepscope as ss", "with ss.annotate('after_garbage'): pass")
-    wait_until(lambda: [r for r in spans(daemon) if r["name"] == "after_garbage"], 10, "the span sent after the garbage")
+    wait_until(
+        lambda: [r for r in spans(daemon) if r["name"] == "after_garbage"], 10, "the span sent after the garbage"
+    )
 
 
 def test_huge_and_invalid_names(daemon):
-    run_target(daemon.agent_env(), "import stepscope as ss",
-               "with ss.annotate('m' * 1_000_000): pass",
-               "with ss.annotate('bad \\udcff\\ud800 name'): pass",
-               "with ss.annotate(''): pass",
-               "with ss.annotate('nul\\0inside'): pass",
-               "with ss.annotate('last'): pass")
+    run_target(
+        daemon.agent_env(),
+        "import stepscope as ss",
+        "with ss.annotate('m' * 1_000_000): pass",
+        "with ss.annotate('bad \\udcff\\ud800 name'): pass",
+        "with ss.annotate(''): pass",
+        "with ss.annotate('nul\\0inside'): pass",
+        "with ss.annotate('last'): pass",
+    )
     rows = wait_until(lambda: [r for r in spans(daemon) if r["name"] == "last"] and spans(daemon), 10, "the last span")
     longest = max(rows, key=lambda r: len(r["name"]))
     assert 4000 < len(longest["name"].encode()) <= 4096
@@ -69,15 +76,20 @@ def test_huge_and_invalid_names(daemon):
 
 
 def test_unbalanced_and_cross_thread_begin_and_end(daemon):
-    run_target(daemon.agent_env(), "import stepscope as ss, threading",
-               "t = ss.begin('token_across')",
-               "threading.Thread(target=ss.end, args=(t,)).start()",
-               "ss.end(12345)",
-               "a = ss.begin('overlap_1'); b = ss.begin('overlap_2'); ss.end(a); ss.end(b); ss.end(b)",
-               "import ctypes; lib = ctypes.CDLL('" + str(BUILD / "lib/libstepscope_agent.so") + "')",
-               "lib.stepscope_end(); lib.stepscope_end()",
-               "lib.stepscope_annotate_begin(b'never_ended')")
-    rows = wait_until(lambda: (r := spans(daemon)) and any(x["name"] == "never_ended" for x in r) and r, 15, "the span cut by exit")
+    run_target(
+        daemon.agent_env(),
+        "import stepscope as ss, threading",
+        "t = ss.begin('token_across')",
+        "threading.Thread(target=ss.end, args=(t,)).start()",
+        "ss.end(12345)",
+        "a = ss.begin('overlap_1'); b = ss.begin('overlap_2'); ss.end(a); ss.end(b); ss.end(b)",
+        "import ctypes; lib = ctypes.CDLL('" + str(BUILD / "lib/libstepscope_agent.so") + "')",
+        "lib.stepscope_end(); lib.stepscope_end()",
+        "lib.stepscope_annotate_begin(b'never_ended')",
+    )
+    rows = wait_until(
+        lambda: (r := spans(daemon)) and any(x["name"] == "never_ended" for x in r) and r, 15, "the span cut by exit"
+    )
     names = [r["name"] for r in rows]
     assert names.count("token_across") == 1 and names.count("overlap") == 2
     assert next(r for r in rows if r["name"] == "never_ended")["flags"] & 4, "cut, not lost"
@@ -88,8 +100,19 @@ def test_job_names_with_path_characters(short_dir, name):
     data = short_dir / "data"
     out = short_dir / "out"
     out.mkdir()
-    result = stepscope("run", "--quiet", "--job", name, "--set", f"upload.url=file://{out}", "--set", "upload.jitter_ms=0", "--",
-                       "true", data_dir=data)
+    result = stepscope(
+        "run",
+        "--quiet",
+        "--job",
+        name,
+        "--set",
+        f"upload.url=file://{out}",
+        "--set",
+        "upload.jitter_ms=0",
+        "--",
+        "true",
+        data_dir=data,
+    )
     assert result.returncode == 0 and result.stderr == "", result.stderr
     files = [p for p in short_dir.rglob("*.json") if "_jobs" in str(p)]
     assert files and all(out in p.parents for p in files)
@@ -98,7 +121,9 @@ def test_job_names_with_path_characters(short_dir, name):
 def test_unknown_config_key_names_the_nearest(short_dir):
     config = short_dir / "c.toml"
     config.write_text("[sched]\nring_byte = 1\n")
-    result = subprocess.run([BIN / "stepscoped", "--check-config", "--config", config], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [BIN / "stepscoped", "--check-config", "--config", config], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 1 and "sched.ring_bytes" in result.stderr
 
 
@@ -108,8 +133,17 @@ def test_wrong_secret_and_missing_bucket_keep_the_job(make_daemon, s3):
         ("missing", s3.settings(bucket="nobucket"), s3.env, "bucket"),
     ):
         daemon = make_daemon(*settings, name=name, env=env).start()
-        assert stepscope("run", "--quiet", "--wait-upload", "0", "--job", name, "--", "true", data_dir=daemon.data_dir).returncode == 0
-        state = wait_until(lambda d=daemon: (s := d.call("ControlService/GetUpload", job="last"))["state"] == "failed" and s, 60, "the failure")
+        assert (
+            stepscope(
+                "run", "--quiet", "--wait-upload", "0", "--job", name, "--", "true", data_dir=daemon.data_dir
+            ).returncode
+            == 0
+        )
+        state = wait_until(
+            lambda d=daemon: (s := d.call("ControlService/GetUpload", job="last"))["state"] == "failed" and s,
+            60,
+            "the failure",
+        )
         assert word in state["reason"].lower(), state
         assert int(state["next_try_wall_ns"]) > time.time_ns(), "it is tried again"
         assert daemon.call("GetJob", job=name)["name"] == name
@@ -125,11 +159,28 @@ def test_without_rights_the_job_is_recorded_and_doctor_says_what_to_change(short
     os.chown(data, 65534, 65534)
     bundle = copy_bundle(short_dir / "bundle")
     drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    run = subprocess.run([*drop, bundle / "bin/stepscope", "--data-dir", data, "run", "--job", "humble", "--",
-                          "/usr/bin/python3", "-c", f"import sys; sys.path.insert(0, '{bundle}/python')\nimport stepscope as ss\nwith ss.annotate('seen'): pass"],
-                         capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [
+            *drop,
+            bundle / "bin/stepscope",
+            "--data-dir",
+            data,
+            "run",
+            "--job",
+            "humble",
+            "--",
+            "/usr/bin/python3",
+            "-c",
+            f"import sys; sys.path.insert(0, '{bundle}/python')\nimport stepscope as ss\nwith ss.annotate('seen'): pass",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
-    doctor = subprocess.run([*drop, bundle / "bin/stepscope", "--data-dir", data, "doctor"], capture_output=True, text=True, check=False)
+    doctor = subprocess.run(
+        [*drop, bundle / "bin/stepscope", "--data-dir", data, "doctor"], capture_output=True, text=True, check=False
+    )
     assert doctor.returncode == 1 and "sched" in doctor.stdout and "CAP_BPF" in doctor.stdout, doctor.stdout
     daemon = Daemon(data).start()
     try:
@@ -150,9 +201,28 @@ def test_the_tree_can_be_moved(short_dir):
     out.mkdir()
     data = short_dir / "data"
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
-    run = subprocess.run([bundle / "bin/stepscope", "--data-dir", data, "run", "--job", "moved", "--set", f"upload.url=file://{out}",
-                          "--set", "upload.jitter_ms=0", "--", sys.executable, "-c", "import stepscope as ss\nwith ss.annotate('hello'): pass"],
-                         capture_output=True, text=True, env=env, check=False)
+    run = subprocess.run(
+        [
+            bundle / "bin/stepscope",
+            "--data-dir",
+            data,
+            "run",
+            "--job",
+            "moved",
+            "--set",
+            f"upload.url=file://{out}",
+            "--set",
+            "upload.jitter_ms=0",
+            "--",
+            sys.executable,
+            "-c",
+            "import stepscope as ss\nwith ss.annotate('hello'): pass",
+        ],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     assert "done" in run.stderr, run.stderr
     assert list(out.rglob("span/**/*.parquet"))

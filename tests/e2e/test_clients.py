@@ -20,12 +20,18 @@ def http(daemon, path, host=None):
 
 def test_grpcurl_lists_describes_and_asks_for_health(daemon):
     address = daemon.facts()["grpc"]
-    listed = subprocess.run(["grpcurl", "-plaintext", address, "list"], capture_output=True, text=True, check=True).stdout.split()
+    listed = subprocess.run(
+        ["grpcurl", "-plaintext", address, "list"], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert {"stepscope.v1.QueryService", "stepscope.v1.ControlService", "grpc.health.v1.Health"} <= set(listed)
     assert "stepscope.v1.AgentService" not in listed, "agents have their own socket"
-    health = subprocess.run(["grpcurl", "-plaintext", address, "grpc.health.v1.Health/Check"], capture_output=True, text=True, check=True)
+    health = subprocess.run(
+        ["grpcurl", "-plaintext", address, "grpc.health.v1.Health/Check"], capture_output=True, text=True, check=True
+    )
     assert "SERVING" in health.stdout
-    described = subprocess.run(["grpcurl", "-plaintext", address, "describe", "stepscope.v1.Job"], capture_output=True, text=True, check=True)
+    described = subprocess.run(
+        ["grpcurl", "-plaintext", address, "describe", "stepscope.v1.Job"], capture_output=True, text=True, check=True
+    )
     assert "message Job" in described.stdout
 
 

@@ -60,9 +60,31 @@ def test_training_is_recorded_whole(make_daemon, s3, variant, capsys):
     daemon = make_daemon(*s3.settings(), env=s3.env).start()
     script = ROOT / "examples" / ("train_ddp.py" if variant == "annotated" else "train_ddp_plain.py")
     run = subprocess.Popen(
-        [BIN / "stepscope", "--data-dir", daemon.data_dir, "run", "--job", f"train-{variant}", "--wait-upload", "60", "--",
-         TORCH_PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script, "--steps", str(STEPS)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        [
+            BIN / "stepscope",
+            "--data-dir",
+            daemon.data_dir,
+            "run",
+            "--job",
+            f"train-{variant}",
+            "--wait-upload",
+            "60",
+            "--",
+            TORCH_PYTHON,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            script,
+            "--steps",
+            str(STEPS),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     books = SwitchReader(run.pid)
     books.start()
     out, err = run.communicate(timeout=300)
@@ -109,7 +131,9 @@ def check_books(daemon, job, readings, capsys):
         if last == first or not seen or len(lanes) != 1:
             continue
         inside = [seq for seq in seen if first < seq <= last]
-        assert sorted(inside) == list(range(first + 1, last + 1)), f"thread {tid}: /proc counted {last - first} switches, {len(inside)} slices"
+        assert sorted(inside) == list(range(first + 1, last + 1)), (
+            f"thread {tid}: /proc counted {last - first} switches, {len(inside)} slices"
+        )
         threads += 1
         total += last - first
     with capsys.disabled():
@@ -140,8 +164,19 @@ def check_upload(daemon, job, s3):
     job = daemon.call("GetJob", job=job["job"])
     stored = {t["table"]: int(t["rows"]) for t in job["tables"]}
     result = subprocess.run(
-        [sys.executable, ROOT / "examples/query_parquet.py", "--endpoint", s3.endpoint, f"s3://{s3.bucket}/t", job["name"]],
-        capture_output=True, text=True, env={**os.environ, **s3.env}, check=False)
+        [
+            sys.executable,
+            ROOT / "examples/query_parquet.py",
+            "--endpoint",
+            s3.endpoint,
+            f"s3://{s3.bucket}/t",
+            job["name"],
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **s3.env},
+        check=False,
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     uploaded = {}
     for line in result.stdout.splitlines():
@@ -156,7 +191,10 @@ def test_report_is_valid_against_its_schema(make_daemon):
     import jsonschema
 
     data = make_daemon().data_dir
-    assert stepscope("run", "--job", "quick", "--quiet", "--", "sh", "-c", "sleep 0.3; exit 3", data_dir=data).returncode == 3
+    assert (
+        stepscope("run", "--job", "quick", "--quiet", "--", "sh", "-c", "sleep 0.3; exit 3", data_dir=data).returncode
+        == 3
+    )
     result = stepscope("report", "--format", "json", data_dir=data)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the records of a stepscope ring, written from docs/formats/ring.md alone: a second opinion on the C++ writer and decoder.
 
-    python3 ring_reader.py FILE.hex      prints one record per line as JSON
+python3 ring_reader.py FILE.hex      prints one record per line as JSON
 """
 
 import json
 import struct
 import sys
 
-PAD, NAME, BEGIN, BEGIN_N, END, TOKEN_BEGIN, TOKEN_END, MARK, COUNTER, INFO, WINDOW, LOST, THREAD, ANCHOR, GIL = range(1, 16)
+PAD, NAME, BEGIN, BEGIN_N, END, TOKEN_BEGIN, TOKEN_END, MARK, COUNTER, INFO, WINDOW, LOST, THREAD, ANCHOR, GIL = range(
+    1, 16
+)
 
 # kind: (name, struct behind the 8-byte header, field names)
 LAYOUTS = {

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed golden ring bytes, read by the independent reader, say what was recorded (tests/unit/agent writes the same bytes)."""
+"""The committed golden ring bytes, read by the independent reader, say what was recorded.
+
+tests/unit/agent writes the same bytes."""
 
 import pathlib
 
@@ -20,14 +22,28 @@ def test_every_kind_a_thread_writes():
         {"kind": "begin", "name": "load", "domain": 0, "ticks": 1010},
         {"kind": "end", "ticks": 1020},
         {"kind": "end", "ticks": 1030},
-        {"kind": "token_begin", "name": "request", "domain": 0, "ticks": 1040, "token": 7, "number": 3, "has_number": 1},
+        {
+            "kind": "token_begin",
+            "name": "request",
+            "domain": 0,
+            "ticks": 1040,
+            "token": 7,
+            "number": 3,
+            "has_number": 1,
+        },
         {"kind": "token_end", "ticks": 1050, "token": 7},
         {"kind": "mark", "name": "load", "domain": 0, "ticks": 1060, "number": 0},
         {"kind": "counter", "name": "loss", "domain": 0, "ticks": 1070, "value": 0.5},
         {"kind": "info", "name": "lr", "domain": 0, "ticks": 1080, "value": "3e-4"},
         {"kind": "window", "ticks": 1090, "number": 1},
         {"kind": "gil", "ticks": 1100, "begin": 0x7000, "end": 0x7010},
-        {"kind": "anchor", "ticks": 1110, "ticks_width": 4, "monotonic_ns": 5_000_000_000, "realtime_ns": 1_700_000_000_000_000_000},
+        {
+            "kind": "anchor",
+            "ticks": 1110,
+            "ticks_width": 4,
+            "monotonic_ns": 5_000_000_000,
+            "realtime_ns": 1_700_000_000_000_000_000,
+        },
     ]
 
 

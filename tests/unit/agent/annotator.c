@@ -189,7 +189,8 @@ static int Signals(char** arguments) {
   for (long n = 0; n < steps; ++n) Step(name, n);
   struct itimerval never = {0};
   setitimer(ITIMER_REAL, &never, NULL);
-  printf("produced %llu lost %llu\n", (unsigned long long)(2 * ((uint64_t)steps + handled)), (unsigned long long)stepscope_lost());
+  printf("produced %llu lost %llu\n", (unsigned long long)(2 * ((uint64_t)steps + handled)),
+         (unsigned long long)stepscope_lost());
   return 0;
 }
 
@@ -232,8 +233,16 @@ int main(int count, char** arguments) {
   static const struct {
     const char* name;
     int (*run)(char**);
-  } kModes[] = {{"spin", Spin},           {"steps", Steps},   {"fork", Fork},    {"clone", RawClone}, {"vfork", Vfork}, {"fork_busy", ForkBusy},
-                {"close", CloseDescriptors}, {"signals", Signals}, {"cost", Cost}, {"first", First},
+  } kModes[] = {{"spin", Spin},
+                {"steps", Steps},
+                {"fork", Fork},
+                {"clone", RawClone},
+                {"vfork", Vfork},
+                {"fork_busy", ForkBusy},
+                {"close", CloseDescriptors},
+                {"signals", Signals},
+                {"cost", Cost},
+                {"first", First},
                 {"generations", Generations}};
   if (count < 2) return 2;
   for (size_t i = 0; i < sizeof(kModes) / sizeof(kModes[0]); ++i) {

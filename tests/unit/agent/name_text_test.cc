@@ -43,18 +43,21 @@ TEST(NameText, SplitsATrailingNumberAfterEachSeparator) {
 }
 
 TEST(NameText, KeepsWhatIsNotANumber) {
-  for (const char* text : {"step", "step12", "step_012", "n_1234567890123456789", "_12", "12", "", "step[12", "step12]", "step_", "a_00",
-                           "step{12}", "[1]"}) {
+  for (const char* text : {"step", "step12", "step_012", "n_1234567890123456789", "_12", "12", "", "step[12", "step12]", "step_",
+                           "a_00", "step{12}", "[1]"}) {
     EXPECT_EQ(SplitOf(text), (Split{text, false, 0})) << text;
   }
 }
 
 TEST(NameText, KeepsValidUtf8AndReplacesTheRest) {
   EXPECT_EQ(Repair("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z"), "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z");
-  EXPECT_EQ(Repair("a\xFF" "b"), "a\xEF\xBF\xBD" "b");
-  EXPECT_EQ(Repair("\xC0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");              // overlong
+  EXPECT_EQ(Repair("a\xFF"
+                   "b"),
+            "a\xEF\xBF\xBD"
+            "b");
+  EXPECT_EQ(Repair("\xC0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");                  // overlong
   EXPECT_EQ(Repair("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // surrogate
-  EXPECT_EQ(Repair("x\xE2\x82"), "x\xEF\xBF\xBD\xEF\xBF\xBD");            // cut short
+  EXPECT_EQ(Repair("x\xE2\x82"), "x\xEF\xBF\xBD\xEF\xBF\xBD");                // cut short
 }
 
 TEST(NameText, CutsAMegabyteWithAHashSuffixAndKeepsDifferentOnesApart) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent library in real processes that die, fork, clone and misbehave, seen from the daemon's end: by the hello and by pread of
-// the ring file, which is all the daemon has.
+// The agent library in real processes that die, fork, clone and misbehave, seen from the daemon's end: by the hello and by pread
+// of the ring file, which is all the daemon has.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -63,7 +63,8 @@ std::vector<std::string> NamesIn(int fd) {
 int OnlySeals(int fd) { return fcntl(fd, F_GET_SEALS); }
 
 TEST_F(Process, GreetsWithASealedRingFileAndRankFacts) {
-  Child child = Run({"first"}, {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"SLURM_JOB_ID", "77"}, {"MASTER_ADDR", "10.0.0.1"}, {"SECRET", "x"}});
+  Child child =
+      Run({"first"}, {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"SLURM_JOB_ID", "77"}, {"MASTER_ADDR", "10.0.0.1"}, {"SECRET", "x"}});
   std::optional<Greeting> greeting = socket_.Accept(kSoon);
   ASSERT_TRUE(greeting.has_value());
   pid_t pid = child.pid();
@@ -73,7 +74,8 @@ TEST_F(Process, GreetsWithASealedRingFileAndRankFacts) {
   EXPECT_EQ(greeting->hello.pid, pid);
   EXPECT_EQ(greeting->hello.parent_session_known, 0u);
   EXPECT_EQ(greeting->facts, (std::map<std::string, std::string>{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"SLURM_JOB_ID", "77"}}));
-  EXPECT_EQ(OnlySeals(greeting->ring_file.get()) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  EXPECT_EQ(OnlySeals(greeting->ring_file.get()) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+            F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   struct stat status;
   ASSERT_EQ(fstat(greeting->ring_file.get(), &status), 0);
   EXPECT_EQ(static_cast<uint64_t>(status.st_size), greeting->hello.file_bytes);
@@ -114,7 +116,8 @@ TEST_F(Process, NoCommittedRecordIsLostOrTornByAHundredKills) {
   char path[] = "/tmp/annotator_progress_XXXXXX";
   unique_fd progress_fd(mkstemp(path));
   ASSERT_EQ(ftruncate(progress_fd.get(), 4096), 0);
-  auto* progress = static_cast<std::atomic<uint64_t>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, progress_fd.get(), 0));
+  auto* progress =
+      static_cast<std::atomic<uint64_t>*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, progress_fd.get(), 0));
   constexpr int kThreads = 4;
   for (int round = 0; round < 100; ++round) {
     for (int t = 0; t < kThreads; ++t) progress[t] = 0;

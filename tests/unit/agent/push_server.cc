@@ -68,7 +68,8 @@ class PushServer::Service : public v1::AgentService::CallbackService {
       ++owner_->requests_;
       uint64_t position = 0;
       if (request_.to() - request_.from() != request_.data().size() ||
-          !owner_->store_->Append({session_, request_.ring(), request_.generation()}, request_.from(), request_.data(), &position)) {
+          !owner_->store_->Append({session_, request_.ring(), request_.generation()}, request_.from(), request_.data(),
+                                  &position)) {
         return Finish(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "hole"));
       }
       if (!owner_->behaviour_.acknowledge) return StartRead(&request_);
@@ -129,8 +130,12 @@ void PushServer::Welcome(Greeting greeting) {
     session_of_nonce_[nonce] = session;
   }
   std::vector<stepscope_hello_position> positions = store_->Positions(session);
-  stepscope_hello_reply reply{STEPSCOPE_HELLO_REPLY_MAGIC, STEPSCOPE_HELLO_VERSION, behaviour_.hello_status, {},
-                              static_cast<uint32_t>(positions.size()), 0};
+  stepscope_hello_reply reply{STEPSCOPE_HELLO_REPLY_MAGIC,
+                              STEPSCOPE_HELLO_VERSION,
+                              behaviour_.hello_status,
+                              {},
+                              static_cast<uint32_t>(positions.size()),
+                              0};
   std::memcpy(reply.nonce, nonce.data(), nonce.size());
   std::string bytes(reinterpret_cast<const char*>(&reply), sizeof(reply));
   bytes.append(reinterpret_cast<const char*>(positions.data()), positions.size() * sizeof(positions[0]));

@@ -44,7 +44,7 @@ class PushServer {
  public:
   struct Behaviour {
     bool acknowledge = true;
-    bool stop_at_once = false;   // AgentConfig.stop with the first reply
+    bool stop_at_once = false;  // AgentConfig.stop with the first reply
     uint32_t hello_status = 0;
   };
   PushServer(AgentSocket* socket, PushStore* store, Behaviour behaviour);

@@ -78,7 +78,8 @@ TEST_F(Push, ServerDeathsNeitherLoseNorDouble) {
   for (int death = 0; death < 5; ++death) {
     const uint64_t before = server->requests();
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (server->requests() < before + 2 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (server->requests() < before + 2 && std::chrono::steady_clock::now() < give_up)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     server.reset();
     socket_.StopListening();
     socket_.ListenAgain();
@@ -114,7 +115,8 @@ TEST_F(Push, ARefusalIsAStateNotAnError) {
   PushServer server(&socket_, &store_, PushServer::Behaviour{.hello_status = STEPSCOPE_HELLO_DENIED});
   Child child = Run({"cost", "10", "2"});
   EXPECT_EQ(child.Wait(), 0);
-  EXPECT_NE(child.output().find("refused: the daemon denies this user; socket " + socket_.path()), std::string::npos) << child.output();
+  EXPECT_NE(child.output().find("refused: the daemon denies this user; socket " + socket_.path()), std::string::npos)
+      << child.output();
 }
 
 TEST_F(Push, RingsOfEndedThreadsAreUsedAgain) {

@@ -26,14 +26,18 @@ class Reader {
 
   void Read(const stepscope_record& record, const char* at) {
     switch (record.kind) {
-      case STEPSCOPE_RECORD_PAD: return;
-      case STEPSCOPE_RECORD_NAME: return ReadName(at, record.size);
-      case STEPSCOPE_RECORD_BEGIN: return Begin(record, Take<stepscope_record_time>(at, record.size).ticks, nullptr);
+      case STEPSCOPE_RECORD_PAD:
+        return;
+      case STEPSCOPE_RECORD_NAME:
+        return ReadName(at, record.size);
+      case STEPSCOPE_RECORD_BEGIN:
+        return Begin(record, Take<stepscope_record_time>(at, record.size).ticks, nullptr);
       case STEPSCOPE_RECORD_BEGIN_N: {
         auto number = Take<stepscope_record_number>(at, record.size);
         return Begin(record, number.ticks, &number.number);
       }
-      case STEPSCOPE_RECORD_END: return End(record, Take<stepscope_record_time>(at, record.size).ticks);
+      case STEPSCOPE_RECORD_END:
+        return End(record, Take<stepscope_record_time>(at, record.size).ticks);
       case STEPSCOPE_RECORD_TOKEN_BEGIN: {
         auto token = Take<stepscope_record_token>(at, record.size);
         c_.token_begins.emplace_back(token.token, NameOf(record.name));
@@ -44,11 +48,14 @@ class Reader {
         c_.token_ends.push_back(token.token);
         return User(token.ticks);
       }
-      case STEPSCOPE_RECORD_COUNTER: c_.counters.push_back(static_cast<uint64_t>(Take<stepscope_record_number>(at, record.size).number)); [[fallthrough]];
+      case STEPSCOPE_RECORD_COUNTER:
+        c_.counters.push_back(static_cast<uint64_t>(Take<stepscope_record_number>(at, record.size).number));
+        [[fallthrough]];
       case STEPSCOPE_RECORD_MARK:
         NameOf(record.name);
         [[fallthrough]];
-      case STEPSCOPE_RECORD_WINDOW: return User(Take<stepscope_record_number>(at, record.size).ticks);
+      case STEPSCOPE_RECORD_WINDOW:
+        return User(Take<stepscope_record_number>(at, record.size).ticks);
       case STEPSCOPE_RECORD_INFO: {
         auto info = Take<stepscope_record_info>(at, record.size);
         Require(sizeof(info) + info.bytes <= record.size, "info fits its record");
@@ -62,10 +69,16 @@ class Reader {
         Require(c_.lost_told == lost.total, "LOST total adds up");
         return;
       }
-      case STEPSCOPE_RECORD_THREAD: c_.tid = Take<stepscope_record_thread>(at, record.size).tid; return;
-      case STEPSCOPE_RECORD_ANCHOR: ++c_.anchors; return;
-      case STEPSCOPE_RECORD_GIL: return User(Take<stepscope_record_range>(at, record.size).ticks);
-      default: Require(false, "known kind, got " + std::to_string(record.kind));
+      case STEPSCOPE_RECORD_THREAD:
+        c_.tid = Take<stepscope_record_thread>(at, record.size).tid;
+        return;
+      case STEPSCOPE_RECORD_ANCHOR:
+        ++c_.anchors;
+        return;
+      case STEPSCOPE_RECORD_GIL:
+        return User(Take<stepscope_record_range>(at, record.size).ticks);
+      default:
+        Require(false, "known kind, got " + std::to_string(record.kind));
     }
   }
 
@@ -137,8 +150,9 @@ std::string RingFileCopy::Bytes(uint32_t ring, uint64_t from, uint64_t to) const
   for (uint64_t at = from; at < to;) {
     uint64_t offset = at % d.data_bytes;
     uint64_t count = std::min(to - at, d.data_bytes - offset);
-    Require(pread(fd_, bytes.data() + (at - from), count, static_cast<off_t>(d.data_offset + offset)) == static_cast<ssize_t>(count),
-            "data is readable");
+    Require(
+        pread(fd_, bytes.data() + (at - from), count, static_cast<off_t>(d.data_offset + offset)) == static_cast<ssize_t>(count),
+        "data is readable");
     at += count;
   }
   return bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checking reader of ring bytes for tests: walks records, insists on every rule of contract/ring.h a stream must obey, and keeps
-// what was recorded. Throws std::runtime_error with the rule that was broken.
+// A checking reader of ring bytes for tests: walks records, insists on every rule of contract/ring.h a stream must obey, and
+// keeps what was recorded. Throws std::runtime_error with the rule that was broken.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct Span {
 
 struct RingContents {
   std::map<uint32_t, std::string> names;
-  std::vector<Span> spans;          // in order of their begin
-  std::vector<size_t> open;         // indices into spans
-  uint64_t user_records = 0;        // all but PAD, NAME, LOST, THREAD, ANCHOR
-  uint64_t lost_told = 0;           // records, by LOST records
+  std::vector<Span> spans;    // in order of their begin
+  std::vector<size_t> open;   // indices into spans
+  uint64_t user_records = 0;  // all but PAD, NAME, LOST, THREAD, ANCHOR
+  uint64_t lost_told = 0;     // records, by LOST records
   uint64_t unmatched_ends = 0;
-  std::vector<uint64_t> counters;   // bits
+  std::vector<uint64_t> counters;  // bits
   std::vector<std::pair<uint64_t, std::string>> token_begins;
   std::vector<uint64_t> token_ends;
   std::map<std::string, std::string> info;

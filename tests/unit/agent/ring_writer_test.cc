@@ -194,16 +194,42 @@ TEST_F(RingWriterTest, ProducedIsDecodedPlusLostForRandomCalls) {
       const uint64_t ticks = 1000 + static_cast<uint64_t>(call);
       const std::string text = "name " + std::string(random() % 60, 'n') + static_cast<char>('a' + random() % 26);
       switch (random() % 8) {
-        case 0: writer_.Number(STEPSCOPE_RECORD_COUNTER, Name(text).id, 1, ticks); ++produced; break;
-        case 1: writer_.TokenEnd(1 + random() % 100, ticks); ++produced; break;
-        case 2: writer_.Info(Name(text).id, text.data(), static_cast<uint32_t>(text.size()), ticks); ++produced; break;
-        case 3: case 4: writer_.Begin(random() % 2 != 0 ? Name(text) : Name(text, call), ticks); ++produced; ++depth; break;
-        case 5: case 6: if (depth != 0) { writer_.End(ticks); ++produced; --depth; } break;
-        default: if (random() % 20 == 0) Drain();
+        case 0:
+          writer_.Number(STEPSCOPE_RECORD_COUNTER, Name(text).id, 1, ticks);
+          ++produced;
+          break;
+        case 1:
+          writer_.TokenEnd(1 + random() % 100, ticks);
+          ++produced;
+          break;
+        case 2:
+          writer_.Info(Name(text).id, text.data(), static_cast<uint32_t>(text.size()), ticks);
+          ++produced;
+          break;
+        case 3:
+        case 4:
+          writer_.Begin(random() % 2 != 0 ? Name(text) : Name(text, call), ticks);
+          ++produced;
+          ++depth;
+          break;
+        case 5:
+        case 6:
+          if (depth != 0) {
+            writer_.End(ticks);
+            ++produced;
+            --depth;
+          }
+          break;
+        default:
+          if (random() % 20 == 0) Drain();
       }
       ASSERT_LE(descriptor_.head - descriptor_.tail, descriptor_.data_bytes);
     }
-    while (depth != 0) { writer_.End(9000); ++produced; --depth; }
+    while (depth != 0) {
+      writer_.End(9000);
+      ++produced;
+      --depth;
+    }
     Drain();
     ASSERT_TRUE(writer_.TellLoss());
     Drain();

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 const GetEnv kNoEnv = [](const char*) -> const char* { return nullptr; };
 
 std::string WriteConfig(const std::string& text) {
-  const std::string path = testing::TempDir() + "stepscoped-" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".toml";
+  const std::string path =
+      testing::TempDir() + "stepscoped-" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".toml";
   std::ofstream(path) << text;
   return path;
 }

@@ -73,7 +73,7 @@ class AgentSocketTest : public ::testing::Test {
 
 TEST_F(AgentSocketTest, TheSocketIsOpenToAllAndItsFolderIsNot) {
   ASSERT_TRUE(Start().ok());
-  struct stat file {};
+  struct stat file{};
   ASSERT_EQ(stat(options_.socket_path.c_str(), &file), 0);
   EXPECT_EQ(file.st_mode & 0777, 0666u);
   ASSERT_EQ(stat((folder_ + "/run").c_str(), &file), 0);
@@ -113,7 +113,8 @@ TEST_F(AgentSocketTest, HellosThatLieAreRefusedByName) {
     return answer.arrived ? static_cast<int>(answer.reply.status) : -1;
   };
   EXPECT_EQ(status_of(std::string(200, 'G'), file), STEPSCOPE_HELLO_BAD_MESSAGE);
-  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n", {}), STEPSCOPE_HELLO_BAD_MESSAGE) << "too short: the time limit ends it";
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n", {}), STEPSCOPE_HELLO_BAD_MESSAGE)
+      << "too short: the time limit ends it";
   EXPECT_EQ(status_of(agent_.HelloText(), {}), STEPSCOPE_HELLO_BAD_FILE);
   EXPECT_EQ(status_of(agent_.HelloText(), {agent_.file(), agent_.file()}), STEPSCOPE_HELLO_BAD_MESSAGE);
   EXPECT_EQ(status_of(agent_.HelloText(), std::vector<int>(60, agent_.file())), STEPSCOPE_HELLO_BAD_MESSAGE);

@@ -144,7 +144,8 @@ TEST(ClockMapTest, LateAnchorsAreSortedIn) {
 TEST(ClockMapTest, DaysOfAnchorsStayBounded) {
   ClockRegistry clocks;
   clocks.Register(kClock, 0, {1.0, 1e-6});
-  for (int64_t s = 1; s < 100'000; ++s) clocks.AddAnchor(kClock, {{static_cast<uint64_t>(s * kNsPerSecond)}, 10, {s * kNsPerSecond}});
+  for (int64_t s = 1; s < 100'000; ++s)
+    clocks.AddAnchor(kClock, {{static_cast<uint64_t>(s * kNsPerSecond)}, 10, {s * kNsPerSecond}});
   EXPECT_NEAR(static_cast<double>(clocks.Place(kClock, {99'998'500'000'000})->time.ns), 99'998.5e9, 100);
 }
 

@@ -62,7 +62,9 @@ class FakeStore final : public Store {
   absl::Status ForEachMeta(std::string_view, const std::function<bool(std::string_view, std::string_view)>&) const override {
     return absl::OkStatus();
   }
-  absl::Status ForEachName(RunId, const std::function<bool(NameId, std::string_view)>&) const override { return absl::OkStatus(); }
+  absl::Status ForEachName(RunId, const std::function<bool(NameId, std::string_view)>&) const override {
+    return absl::OkStatus();
+  }
   absl::Status ForEachRollup(RunId, uint32_t, uint32_t, const std::function<bool(uint32_t, std::string_view)>&) const override {
     return absl::OkStatus();
   }
@@ -129,9 +131,7 @@ class FakePipeline final : public DeliverySink {
     return Wait([count](const FakePipeline& p) { return p.spans.size() >= count; });
   }
   /// Spans of that name; call when nothing is delivered any more, or under Wait.
-  size_t Count(const std::string& name) const {
-    return static_cast<size_t>(std::ranges::count(spans, name, &StoredSpan::name));
-  }
+  size_t Count(const std::string& name) const { return static_cast<size_t>(std::ranges::count(spans, name, &StoredSpan::name)); }
   int64_t Lost(LossReason reason) const {
     int64_t count = 0;
     for (const StoredLoss& loss : losses) count += loss.reason == reason ? loss.count : 0;
@@ -162,7 +162,8 @@ class FakePipeline final : public DeliverySink {
       const EntityKey& lane = batch.entities.at(batch.lane[r]);
       if (batch.table == TableId::kSpan) {
         using namespace span_column;
-        spans.push_back({batch.names.at(static_cast<size_t>(cell(kName))), cell(kStart), cell(kDur), cell(kFlags), lane.c, lane.a});
+        spans.push_back(
+            {batch.names.at(static_cast<size_t>(cell(kName))), cell(kStart), cell(kDur), cell(kFlags), lane.c, lane.a});
       } else if (batch.table == TableId::kLoss) {
         using namespace loss_column;
         losses.push_back({static_cast<LossReason>(cell(kReason)), cell(kCount), cell(kBytes)});

@@ -59,8 +59,9 @@ class RingBytesBuilder {
     return Add(STEPSCOPE_RECORD_THREAD, 0, record);
   }
   RingBytesBuilder& Anchor(uint64_t ticks, uint64_t width, int64_t monotonic_ns, int64_t realtime_ns) {
-    return Add(STEPSCOPE_RECORD_ANCHOR, 0,
-               stepscope_record_anchor{{}, ticks, width, static_cast<uint64_t>(monotonic_ns), static_cast<uint64_t>(realtime_ns)});
+    return Add(
+        STEPSCOPE_RECORD_ANCHOR, 0,
+        stepscope_record_anchor{{}, ticks, width, static_cast<uint64_t>(monotonic_ns), static_cast<uint64_t>(realtime_ns)});
   }
   RingBytesBuilder& Raw(std::string_view bytes) {
     bytes_ += bytes;

@@ -135,7 +135,8 @@ TEST_F(RingDecoderTest, ASpanMayBeginInOnePieceAndEndInAnother) {
 }
 
 TEST_F(RingDecoderTest, ANamedEndClosesInnerSpansFlagged) {
-  Decode(1, RingBytesBuilder().Thread(1, "t", 1).Name(2, "a").Name(3, "b").Name(4, "c").Begin(2, 5).Begin(3, 6).Begin(4, 7).End(9, 3));
+  Decode(1, RingBytesBuilder().Thread(1, "t", 1).Name(2, "a").Name(3, "b").Name(4, "c").Begin(2, 5).Begin(3, 6).Begin(4, 7).End(
+                9, 3));
   EXPECT_THAT(spans_, ElementsAre(SeenSpan{"c", 7, 9, 2, kSpanUnbalanced, 1}, SeenSpan{"b", 6, 9, 1, 0, 1}));
   Decode(1, RingBytesBuilder().End(10, 4).End(11).End(12));
   EXPECT_EQ(spans_.back(), (SeenSpan{"a", 5, 11, 0, 0, 1}));
@@ -215,7 +216,9 @@ TEST_F(RingDecoderTest, BadBytesAreSkippedToTheEndOfThePieceAndCounted) {
 }
 
 TEST_F(RingDecoderTest, AThreadThatEndsCutsItsSpansButNotItsTokens) {
-  Decode(1, RingBytesBuilder().Thread(11, "t", 1).Name(2, "a").Begin(2, 5).TokenBegin(70, 2, 6).Number(STEPSCOPE_RECORD_MARK, 2, 8, 0));
+  Decode(
+      1,
+      RingBytesBuilder().Thread(11, "t", 1).Name(2, "a").Begin(2, 5).TokenBegin(70, 2, 6).Number(STEPSCOPE_RECORD_MARK, 2, 8, 0));
   SessionRows rows(&identity_);
   decoder_.StartGeneration(1, 12, 20, rows);
   Collect(rows);
@@ -228,14 +231,17 @@ TEST_F(RingDecoderTest, DeathCutsWhatIsOpenAtTheLastSignOfLife) {
   Decode(1, RingBytesBuilder().Thread(11, "t", 1).Name(2, "a").Begin(2, 5).TokenBegin(70, 2, 6));
   Decode(2, RingBytesBuilder().Thread(12, "u", 1).TokenEnd(99, 300));
   Finish();
-  EXPECT_THAT(spans_, UnorderedElementsAre(SeenSpan{"a", 5, 300, 0, kSpanCut, 11}, SeenSpan{"a", 6, 300, 0, kSpanCut | kSpanToken, 11}));
+  EXPECT_THAT(spans_,
+              UnorderedElementsAre(SeenSpan{"a", 5, 300, 0, kSpanCut, 11}, SeenSpan{"a", 6, 300, 0, kSpanCut | kSpanToken, 11}));
   EXPECT_THAT(losses_, ElementsAre(SeenLoss{LossReason::kUnmatchedEnd, 1, 0}));
   Finish();
   EXPECT_EQ(spans_.size(), 2u);
 }
 
 TEST_F(RingDecoderTest, StateSurvivesARestartInTheMiddleOfEverything) {
-  Decode(1, RingBytesBuilder().Thread(11, "t", 1).Name(2, "a", 4, 1).BeginNumber(2, 5, -3).TokenBegin(70, 2, 6).Lost(5, 80, 1, 2, 5));
+  Decode(
+      1,
+      RingBytesBuilder().Thread(11, "t", 1).Name(2, "a", 4, 1).BeginNumber(2, 5, -3).TokenBegin(70, 2, 6).Lost(5, 80, 1, 2, 5));
   Decode(2, RingBytesBuilder().Thread(12, "u", 1).TokenEnd(71, 300));
   SessionDecoder second(&identity_);
   for (uint32_t ring : {1u, 2u}) {

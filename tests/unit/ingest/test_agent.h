@@ -76,7 +76,8 @@ inline HelloAnswer ReadAnswer(int connection) {
 class TestAgent {
  public:
   static constexpr uint32_t kRings = 4;
-  static constexpr uint64_t kFileBytes = STEPSCOPE_RING_ALIGNMENT + STEPSCOPE_RING_SENDER_BYTES + (kRings - 1) * STEPSCOPE_RING_THREAD_BYTES;
+  static constexpr uint64_t kFileBytes =
+      STEPSCOPE_RING_ALIGNMENT + STEPSCOPE_RING_SENDER_BYTES + (kRings - 1) * STEPSCOPE_RING_THREAD_BYTES;
 
   explicit TestAgent(char id) : session_(16, id), file_(memfd_create("stepscope", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
     if (ftruncate(file_.get(), kFileBytes) != 0) std::abort();
@@ -98,7 +99,8 @@ class TestAgent {
 
   stepscope_ring_header& header() { return *reinterpret_cast<stepscope_ring_header*>(base_); }
   stepscope_ring_descriptor& ring(uint32_t index) {
-    return *reinterpret_cast<stepscope_ring_descriptor*>(base_ + STEPSCOPE_RING_HEADER_BYTES + index * STEPSCOPE_RING_DESCRIPTOR_BYTES);
+    return *reinterpret_cast<stepscope_ring_descriptor*>(base_ + STEPSCOPE_RING_HEADER_BYTES +
+                                                         index * STEPSCOPE_RING_DESCRIPTOR_BYTES);
   }
   const std::string& session() const { return session_; }
   int file() const { return file_.get(); }
@@ -109,7 +111,8 @@ class TestAgent {
     d.state = STEPSCOPE_RING_ACTIVE;
     d.tid = tid;
     d.data_bytes = index == 0 ? STEPSCOPE_RING_SENDER_BYTES : STEPSCOPE_RING_THREAD_BYTES;
-    d.data_offset = STEPSCOPE_RING_ALIGNMENT + (index == 0 ? 0 : STEPSCOPE_RING_SENDER_BYTES + (index - 1) * STEPSCOPE_RING_THREAD_BYTES);
+    d.data_offset =
+        STEPSCOPE_RING_ALIGNMENT + (index == 0 ? 0 : STEPSCOPE_RING_SENDER_BYTES + (index - 1) * STEPSCOPE_RING_THREAD_BYTES);
     d.opened_ticks = static_cast<uint64_t>(ReadClockNs(CLOCK_MONOTONIC));
   }
   /// Commits whole records.

@@ -39,10 +39,10 @@ class JobTableTest : public testing::Test {
  protected:
   JobTableTest() { Restart(); }
   void Restart(const std::string& boot = "boot-1") {
-    jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot, "node-a",
-                                       JobTable::Hooks{[this](RunId run, ProcessKey) { tracked_.push_back(run); },
-                                                       [this](RunId run) { untracked_.push_back(run); },
-                                                       [this](RunId run) { ended_.push_back(run); }});
+    jobs_ = std::make_unique<JobTable>(
+        store_.get(), &clock_, boot, "node-a",
+        JobTable::Hooks{[this](RunId run, ProcessKey) { tracked_.push_back(run); },
+                        [this](RunId run) { untracked_.push_back(run); }, [this](RunId run) { ended_.push_back(run); }});
     EXPECT_TRUE(jobs_->Load().ok());
   }
   JobSnapshot Start(const ProcessKey& root, const std::string& name = "train") {

@@ -42,10 +42,14 @@ class PipelineTest : public testing::Test {
   std::multiset<int64_t> Numbers() {
     std::multiset<int64_t> numbers;
     const TableReader reader(store_.get(), pipeline_.get());
-    EXPECT_TRUE(reader.ForEachBatch(kRun, TableId::kSpan, {0}, {INT64_MAX / 2}, [&](const Batch& b) {
-      numbers.insert(b.columns[span_column::kNumber].begin(), b.columns[span_column::kNumber].end());
-      return true;
-    }).ok());
+    EXPECT_TRUE(reader
+                    .ForEachBatch(kRun, TableId::kSpan, {0}, {INT64_MAX / 2},
+                                  [&](const Batch& b) {
+                                    numbers.insert(b.columns[span_column::kNumber].begin(),
+                                                   b.columns[span_column::kNumber].end());
+                                    return true;
+                                  })
+                    .ok());
     return numbers;
   }
 
@@ -148,10 +152,13 @@ TEST_F(PipelineTest, LongRowsAreFoundByALateQuery) {
   ASSERT_TRUE(pipeline_->Drain().ok());
   size_t rows = 0;
   const TableReader reader(store_.get(), pipeline_.get());
-  ASSERT_TRUE(reader.ForEachBatch(kRun, TableId::kSpan, {50 * kNsPerSecond}, {51 * kNsPerSecond}, [&](const Batch& b) {
-    rows += b.rows();
-    return true;
-  }).ok());
+  ASSERT_TRUE(reader
+                  .ForEachBatch(kRun, TableId::kSpan, {50 * kNsPerSecond}, {51 * kNsPerSecond},
+                                [&](const Batch& b) {
+                                  rows += b.rows();
+                                  return true;
+                                })
+                  .ok());
   EXPECT_EQ(rows, 1u);
 }
 
