@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 namespace stepscope {
 
@@ -27,16 +28,18 @@ void StepFinder::Add(const Batch& spans) {
 }
 
 std::vector<StepRow> StepFinder::Steps(const std::function<int64_t(uint32_t lane)>& group_of) const {
-  const auto by_start = [](const Candidate& a, const Candidate& b) { return a.start < b.start; };
+  const auto by_start = [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.start, a.dur_ns, a.number) < std::tie(b.start, b.dur_ns, b.number);
+  };
   std::vector<StepRow> steps;
   std::set<int64_t> marked_groups;
   for (auto [lane, candidates] : marked_) {
     marked_groups.insert(group_of(lane));
-    std::stable_sort(candidates.begin(), candidates.end(), by_start);
+    std::sort(candidates.begin(), candidates.end(), by_start);
     for (size_t i = 0; i < candidates.size(); ++i) {
       const Candidate& step = candidates[i];
-      steps.push_back({lane, step.has_number ? step.number : static_cast<int64_t>(i), step.start, step.dur_ns, step.source,
-                       step.has_number});
+      steps.push_back(
+          {lane, step.has_number ? step.number : static_cast<int64_t>(i), step.start, step.dur_ns, step.source, step.has_number});
     }
   }
   std::map<uint32_t, const std::vector<Candidate>*> busiest;  // the optimizer a lane calls most
@@ -47,17 +50,17 @@ std::vector<StepRow> StepFinder::Steps(const std::function<int64_t(uint32_t lane
   for (const auto& [lane, unsorted] : busiest) {
     if (marked_groups.contains(group_of(lane))) continue;
     std::vector<Candidate> candidates = *unsorted;
-    std::stable_sort(candidates.begin(), candidates.end(), by_start);
+    std::sort(candidates.begin(), candidates.end(), by_start);
     for (size_t i = 1; i < candidates.size(); ++i) {
       const NodeTime start = candidates[i - 1].start + candidates[i - 1].dur_ns;
       const NodeTime end = candidates[i].start + candidates[i].dur_ns;
       const int64_t number = candidates[i].has_number ? candidates[i].number : static_cast<int64_t>(i);
-      steps.push_back({lane, number, start, std::max<int64_t>(0, end - start), StepSource::kOptimizer,
-                       candidates[i].has_number});
+      steps.push_back({lane, number, start, std::max<int64_t>(0, end - start), StepSource::kOptimizer, candidates[i].has_number});
     }
   }
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const StepRow& a, const StepRow& b) { return std::pair(a.lane, a.start) < std::pair(b.lane, b.start); });
+  std::sort(steps.begin(), steps.end(), [](const StepRow& a, const StepRow& b) {
+    return std::tie(a.lane, a.start, a.number) < std::tie(b.lane, b.start, b.number);
+  });
   return steps;
 }
 

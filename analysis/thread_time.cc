@@ -72,7 +72,8 @@ std::unordered_map<uint32_t, ThreadTime> ThreadTimes::Finish() const {
   for (const auto& [lane, books] : books_) {
     ThreadTime time = books.time;
     const auto turns = static_cast<int64_t>(time.slices);
-    if (turns > 0) time.seq_holes = static_cast<uint64_t>(std::max<int64_t>(0, books.max_seq_delta - books.min_seq_delta + 1 - turns));
+    if (turns > 0)
+      time.seq_holes = static_cast<uint64_t>(std::max<int64_t>(0, books.max_seq_delta - books.min_seq_delta + 1 - turns));
     times.emplace(lane, time);
   }
   return times;

@@ -27,10 +27,10 @@ struct ThreadTime {
   uint64_t preempted = 0;  ///< of those, ended although the thread wanted to go on (preempted, tick, throttled)
   int64_t max_wait_ns = 0;
   uint64_t seq_holes = 0;
-  NodeTime first;          ///< begin of the first wait or turn seen
-  NodeTime last;           ///< end of the last turn seen
-  bool born = false;       ///< its very first turn is among the rows
-  bool dead = false;       ///< its very last turn is among the rows
+  NodeTime first;     ///< begin of the first wait or turn seen
+  NodeTime last;      ///< end of the last turn seen
+  bool born = false;  ///< its very first turn is among the rows
+  bool dead = false;  ///< its very last turn is among the rows
 
   /// Lifetime inside `window` minus running and runnable. A thread not born here is taken to live from `alive_since`, one not
   /// dead here until `alive_until`.
@@ -48,7 +48,7 @@ class ThreadTimes {
  private:
   struct Books {
     ThreadTime time;
-    uint32_t some_seq = 0;      ///< seq of the first row added; the others are measured from it, so wrapping is harmless
+    uint32_t some_seq = 0;  ///< seq of the first row added; the others are measured from it, so wrapping is harmless
     int64_t min_seq_delta = 0;
     int64_t max_seq_delta = 0;
   };

@@ -15,9 +15,7 @@ struct TimeRange {
 
   int64_t ns() const { return std::max<int64_t>(0, end - begin); }
   /// Length of the part of [from, to) inside this range.
-  int64_t Clip(int64_t from, int64_t to) const {
-    return std::max<int64_t>(0, std::min(to, end.ns) - std::max(from, begin.ns));
-  }
+  int64_t Clip(int64_t from, int64_t to) const { return std::max<int64_t>(0, std::min(to, end.ns) - std::max(from, begin.ns)); }
 };
 
 }  // namespace stepscope

@@ -64,7 +64,8 @@ std::string LaneFacts::Label(uint32_t lane) const {
   const LaneFact& fact = Of(lane);
   switch (fact.kind) {
     case EntityKind::kProcess:
-      return fact.rank >= 0 ? fmt::format("rank {} {} ({})", fact.rank, fact.name, fact.pid) : fmt::format("{} ({})", fact.name, fact.pid);
+      return fact.rank >= 0 ? fmt::format("rank {} {} ({})", fact.rank, fact.name, fact.pid)
+                            : fmt::format("{} ({})", fact.name, fact.pid);
     case EntityKind::kThread:
       return fmt::format("thread {} {} of process {}", fact.name, fact.tid, fact.pid);
     case EntityKind::kRank:

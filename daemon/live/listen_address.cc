@@ -35,10 +35,10 @@ absl::StatusOr<ListenAddress> ParseLoopback(const std::string& text, const std::
   address.host = text.substr(0, colon);
   if (address.host == "localhost") address.host = "127.0.0.1";
   if (!IsLoopbackHost(address.host)) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} {} can be reached from other machines, and this release has neither TLS nor tokens to tell callers apart; "
-                    "use 127.0.0.1:{} and, from elsewhere, ssh -L {}:127.0.0.1:{} NODE",
-                    what, text, address.port, address.port, address.port));
+    return absl::FailedPreconditionError(fmt::format(
+        "{} {} can be reached from other machines, and this release has neither TLS nor tokens to tell callers apart; "
+        "use 127.0.0.1:{} and, from elsewhere, ssh -L {}:127.0.0.1:{} NODE",
+        what, text, address.port, address.port, address.port));
   }
   return address;
 }

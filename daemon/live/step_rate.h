@@ -13,8 +13,8 @@
 namespace stepscope {
 
 struct RankSteps {
-  double per_second = 0;       ///< over the last 10 s, or since the job began if that is less
-  int64_t last_number = -1;    ///< -1 = none finished yet, or steps carry no numbers
+  double per_second = 0;     ///< over the last 10 s, or since the job began if that is less
+  int64_t last_number = -1;  ///< -1 = none finished yet, or steps carry no numbers
   int64_t last_dur_ns = 0;
   NodeTime last_end;
 };

@@ -112,7 +112,8 @@ LiveUpdate LiveUtilization::Describe(const UtilizationSample& before, const Util
   std::vector<RunId> runs;
   for (const auto& [run, job] : after.jobs) {
     const auto old = before.jobs.find(run);
-    update.jobs.push_back(DescribeJob(old == before.jobs.end() ? JobSample{} : old->second, job, after, after.node - before.node));
+    update.jobs.push_back(
+        DescribeJob(old == before.jobs.end() ? JobSample{} : old->second, job, after, after.node - before.node));
     runs.push_back(run);
   }
   step_rate_.KeepOnly(runs);

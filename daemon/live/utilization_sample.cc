@@ -90,7 +90,8 @@ UtilizationSample TakeSample(const JobTable& jobs, const ProcessClock& processes
     for (const ProcessKey& process : jobs.Processes(job.run)) {
       const auto parent = processes.Parent(process);
       if (!parent) continue;
-      job_sample.processes[process] = {jobs.RankOf(job.run, process), *parent, processes.MainThread(process), processes.CpuNs(process)};
+      job_sample.processes[process] = {jobs.RankOf(job.run, process), *parent, processes.MainThread(process),
+                                       processes.CpuNs(process)};
     }
   }
   return sample;

@@ -91,8 +91,8 @@ absl::Status ControlHandlers::DeleteJob(Call& call, const v1::DeleteJobRequest& 
   }
   STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
   if (!IsOver(job)) {
-    return absl::FailedPreconditionError(fmt::format("job {} is still {}; end it first (`stepscope end {}`)", job.name,
-                                                     JobStateName(job.state), job.name));
+    return absl::FailedPreconditionError(
+        fmt::format("job {} is still {}; end it first (`stepscope end {}`)", job.name, JobStateName(job.state), job.name));
   }
   STEPSCOPE_ASSIGN_OR_RETURN(const uint64_t before, parts_.store->DiskBytes());
   for (const RunId run : job.runs) {

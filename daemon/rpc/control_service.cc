@@ -19,9 +19,9 @@ class ImportNotBuilt final : public grpc::ServerReadReactor<v1::ImportRequest> {
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* ControlService::Run(Context* context, const Request* request, Response* response,
                                               absl::Status (ControlHandlers::*handler)(Call&, const Request&, Response*) const) {
-  return RunOnPool<Request, Response>(*pool_, context, request, response, [this, handler](Call& call, const Request& in, Response* out) {
-    return (handlers_.*handler)(call, in, out);
-  });
+  return RunOnPool<Request, Response>(
+      *pool_, context, request, response,
+      [this, handler](Call& call, const Request& in, Response* out) { return (handlers_.*handler)(call, in, out); });
 }
 
 grpc::ServerUnaryReactor* ControlService::StartJob(Context* context, const v1::StartJobRequest* request, v1::Job* response) {
@@ -37,7 +37,8 @@ grpc::ServerUnaryReactor* ControlService::DeleteJob(Context* context, const v1::
 grpc::ServerUnaryReactor* ControlService::Upload(Context* context, const v1::UploadRequest* request, v1::UploadState* response) {
   return Run(context, request, response, &ControlHandlers::Upload);
 }
-grpc::ServerUnaryReactor* ControlService::GetUpload(Context* context, const v1::GetUploadRequest* request, v1::UploadState* response) {
+grpc::ServerUnaryReactor* ControlService::GetUpload(Context* context, const v1::GetUploadRequest* request,
+                                                    v1::UploadState* response) {
   return Run(context, request, response, &ControlHandlers::GetUpload);
 }
 grpc::ServerUnaryReactor* ControlService::GetDoctor(Context* context, const v1::GetDoctorRequest* request, v1::Doctor* response) {

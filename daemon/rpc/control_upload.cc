@@ -11,7 +11,8 @@
 namespace stepscope {
 namespace {
 
-constexpr char kNoUpload[] = "no upload is configured; set [upload] url in stepscoped.toml (s3://bucket/prefix) and restart the daemon";
+constexpr char kNoUpload[] =
+    "no upload is configured; set [upload] url in stepscoped.toml (s3://bucket/prefix) and restart the daemon";
 
 void FillUpload(const JobSnapshot& job, const Uploader* uploader, v1::UploadState* state) {
   const UploadStatus status = uploader != nullptr ? uploader->Status(job.run) : UploadStatus{};
@@ -65,7 +66,8 @@ absl::Status ControlHandlers::GetDoctor(Call&, const v1::GetDoctorRequest&, v1::
   for (const CollectorState& state : parts_.collectors()) FillCollector(state, response->add_collectors());
   const auto disk_bytes = parts_.store->DiskBytes();
   const std::vector<DoctorCheck> checks =
-      parts_.checks ? parts_.checks() : std::vector<DoctorCheck>{{"store", disk_bytes.ok(), std::string(disk_bytes.status().message()), ""}};
+      parts_.checks ? parts_.checks()
+                    : std::vector<DoctorCheck>{{"store", disk_bytes.ok(), std::string(disk_bytes.status().message()), ""}};
   for (const DoctorCheck& check : checks) AddCheck(response, check);
   return absl::OkStatus();
 }

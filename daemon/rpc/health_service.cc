@@ -35,7 +35,8 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* cont
   return FinishNow(context, grpc::Status::OK);
 }
 
-grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(grpc::CallbackServerContext*, const HealthCheckRequest* request) {
+grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(grpc::CallbackServerContext*,
+                                                                    const HealthCheckRequest* request) {
   if (!services_.contains(request->service())) return new HealthStream(HealthCheckResponse::SERVICE_UNKNOWN);
   return new HealthStream(serving_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING);
 }

@@ -29,7 +29,7 @@ struct NodeFacts {
   std::string data_dir;
   std::string http_address;
   std::string agent_socket;
-  std::string mode;  ///< system or private
+  std::string mode;                   ///< system or private
   std::vector<std::string> pipeline;  ///< stages, in order
 };
 
@@ -50,14 +50,14 @@ struct RpcParts {
   Uploader* uploader = nullptr;  ///< null = no upload configured
   LiveUtilization* live = nullptr;
   const Clock* clock = nullptr;
-  std::string proc = "/proc";    ///< root of procfs
+  std::string proc = "/proc";  ///< root of procfs
   /// Seam for tests: uid of the caller behind grpc::ServerContext::peer(). Empty = PeerUid().
   std::function<absl::StatusOr<uint32_t>(const std::string& peer)> identify;
 
   std::function<NodeFacts()> node;
   std::function<std::vector<CollectorState>()> collectors;
-  std::function<std::vector<DoctorCheck>()> checks;      ///< may be empty
-  std::function<uint32_t()> sessions;                    ///< agents connected; may be empty
+  std::function<std::vector<DoctorCheck>()> checks;  ///< may be empty
+  std::function<uint32_t()> sessions;                ///< agents connected; may be empty
   /// Takes in what the run's agents have committed so far. May be empty.
   std::function<absl::Status(RunId)> flush_sessions;
   /// The run is about to be deleted: stop working on it (uploader). May be empty.

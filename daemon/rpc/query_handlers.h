@@ -14,8 +14,7 @@ namespace stepscope {
 
 class QueryHandlers {
  public:
-  QueryHandlers(const RpcParts& parts, const Access* access)
-      : parts_(parts), access_(access), started_(parts.clock->Node()) {}
+  QueryHandlers(const RpcParts& parts, const Access* access) : parts_(parts), access_(access), started_(parts.clock->Node()) {}
   void SetGrpcAddress(const std::string& address) { grpc_address_ = address; }
 
   // query_jobs.cc

@@ -51,7 +51,8 @@ absl::Status QueryHandlers::GetNode(Call&, const v1::GetNodeRequest&, v1::Node* 
   node->set_cpu_ns(cost.cpu_ns);
   for (const CollectorState& state : parts_.collectors()) FillCollector(state, node->add_collectors());
   const auto jobs = parts_.jobs->List();
-  node->set_running_jobs(static_cast<uint32_t>(std::count_if(jobs.begin(), jobs.end(), [](const auto& j) { return !IsOver(j); })));
+  node->set_running_jobs(
+      static_cast<uint32_t>(std::count_if(jobs.begin(), jobs.end(), [](const auto& j) { return !IsOver(j); })));
   if (parts_.sessions) node->set_sessions(parts_.sessions());
   return absl::OkStatus();
 }

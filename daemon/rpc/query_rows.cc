@@ -6,6 +6,7 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/status.h"
@@ -38,15 +39,16 @@ class FirstRows {
   }
   std::vector<Row> Take() {
     Trim();
-    std::stable_sort(rows_.begin(), rows_.end(), Order());
+    std::sort(rows_.begin(), rows_.end(), Order());
     return std::move(rows_);
   }
   uint64_t total() const { return total_; }
 
  private:
   std::function<bool(const Row&, const Row&)> Order() const {
-    if (newest_first_) return [](const Row& a, const Row& b) { return std::tie(a.start, a.lane) > std::tie(b.start, b.lane); };
-    return [](const Row& a, const Row& b) { return std::tie(a.start, a.lane) < std::tie(b.start, b.lane); };
+    if (newest_first_)
+      return [](const Row& a, const Row& b) { return std::tie(a.start, a.lane, a.values) > std::tie(b.start, b.lane, b.values); };
+    return [](const Row& a, const Row& b) { return std::tie(a.start, a.lane, a.values) < std::tie(b.start, b.lane, b.values); };
   }
   void Trim() {
     if (rows_.size() <= limit_) return;
@@ -97,10 +99,18 @@ class RowWriter {
   void FillField(const ColumnSpec& column, int64_t value, v1::Field* field) {
     field->set_name(std::string(column.name));
     switch (column.kind) {
-      case ColumnKind::kName: field->set_text(Name(value)); break;
-      case ColumnKind::kEntity: field->set_text(lanes_.Label(static_cast<uint32_t>(std::max<int64_t>(0, value)))); break;
-      case ColumnKind::kReal: field->set_real(std::bit_cast<double>(value)); break;
-      default: field->set_integer(value); break;
+      case ColumnKind::kName:
+        field->set_text(Name(value));
+        break;
+      case ColumnKind::kEntity:
+        field->set_text(lanes_.Label(static_cast<uint32_t>(std::max<int64_t>(0, value))));
+        break;
+      case ColumnKind::kReal:
+        field->set_real(std::bit_cast<double>(value));
+        break;
+      default:
+        field->set_integer(value);
+        break;
     }
   }
 
@@ -133,14 +143,22 @@ void CollectRows(const Batch& batch, const TableSpec& table, const std::set<uint
 
 const char* TrackKind(EntityKind kind) {
   switch (kind) {
-    case EntityKind::kProcess: return "process";
-    case EntityKind::kThread: return "thread";
-    case EntityKind::kCpu: return "cpu";
-    case EntityKind::kRank: return "rank";
-    case EntityKind::kMetric: return "metric";
-    case EntityKind::kDevice: return "device";
-    case EntityKind::kQueue: return "queue";
-    default: return "node";
+    case EntityKind::kProcess:
+      return "process";
+    case EntityKind::kThread:
+      return "thread";
+    case EntityKind::kCpu:
+      return "cpu";
+    case EntityKind::kRank:
+      return "rank";
+    case EntityKind::kMetric:
+      return "metric";
+    case EntityKind::kDevice:
+      return "device";
+    case EntityKind::kQueue:
+      return "queue";
+    default:
+      return "node";
   }
 }
 

@@ -31,10 +31,8 @@ struct Builtin {
   double scale;
 };
 constexpr Builtin kBuiltins[] = {
-    {"running_ns", "running", "cpus", 1e-9},
-    {"runnable_ns", "runnable", "threads", 1e-9},
-    {"switches", "switches", "1/s", 1},
-    {"steps", "steps", "1/s", 1},
+    {"running_ns", "running", "cpus", 1e-9}, {"runnable_ns", "runnable", "threads", 1e-9},
+    {"switches", "switches", "1/s", 1},      {"steps", "steps", "1/s", 1},
     {"lost", "loss", "records", 1},
 };
 
@@ -119,8 +117,8 @@ std::map<ProcessKey, uint32_t> ProcessLanes(const LaneFacts& lanes) {
 }
 
 /// Rolls up the rows of the minutes from `first_minute` on.
-absl::Status AddFromRows(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range, uint32_t first_minute,
-                         QueryBudget* budget, Holes* holes, SeriesSet* set) {
+absl::Status AddFromRows(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range,
+                         uint32_t first_minute, QueryBudget* budget, Holes* holes, SeriesSet* set) {
   const std::map<ProcessKey, uint32_t> processes = ProcessLanes(lanes);
   const auto process_of = [&](uint32_t lane) {
     const auto it = processes.find(lanes.Of(lane).process);
@@ -137,16 +135,17 @@ absl::Status AddFromRows(const RpcParts& parts, const JobSnapshot& job, const La
   return absl::OkStatus();
 }
 
-absl::Status AddBuiltins(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range, QueryBudget* budget,
-                         Holes* holes, SeriesSet* set) {
+absl::Status AddBuiltins(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range,
+                         QueryBudget* budget, Holes* holes, SeriesSet* set) {
   const auto first_minute = static_cast<uint32_t>(set->first_second() / kSecondsPerMinute);
   const auto last_minute = static_cast<uint32_t>((set->end_second() - 1) / kSecondsPerMinute);
   uint32_t uncovered = first_minute;
-  STEPSCOPE_RETURN_IF_ERROR(parts.store->ForEachRollup(job.run, first_minute, last_minute, [&](uint32_t minute, std::string_view value) {
-    AddMinute(minute, value, set);
-    uncovered = minute + 1;
-    return budget->Spend(1);
-  }));
+  STEPSCOPE_RETURN_IF_ERROR(
+      parts.store->ForEachRollup(job.run, first_minute, last_minute, [&](uint32_t minute, std::string_view value) {
+        AddMinute(minute, value, set);
+        uncovered = minute + 1;
+        return budget->Spend(1);
+      }));
   const NodeTime from{std::max(range.begin.ns, int64_t{uncovered} * kSecondsPerMinute * kNsPerSecond)};
   if (uncovered > last_minute || from >= range.end) return absl::OkStatus();
   return AddFromRows(parts, job, lanes, {from, range.end}, uncovered, budget, holes, set);

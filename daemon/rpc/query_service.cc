@@ -20,21 +20,23 @@ class ExportNotBuilt final : public grpc::ServerWriteReactor<v1::ExportChunk> {
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* QueryService::Run(Context* context, const Request* request, Response* response,
                                             absl::Status (QueryHandlers::*handler)(Call&, const Request&, Response*) const) {
-  return RunOnPool<Request, Response>(*pool_, context, request, response, [this, handler](Call& call, const Request& in, Response* out) {
-    return (handlers_.*handler)(call, in, out);
-  });
+  return RunOnPool<Request, Response>(
+      *pool_, context, request, response,
+      [this, handler](Call& call, const Request& in, Response* out) { return (handlers_.*handler)(call, in, out); });
 }
 
 grpc::ServerUnaryReactor* QueryService::GetNode(Context* context, const v1::GetNodeRequest* request, v1::Node* response) {
   return Run(context, request, response, &QueryHandlers::GetNode);
 }
-grpc::ServerUnaryReactor* QueryService::ListJobs(Context* context, const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
+grpc::ServerUnaryReactor* QueryService::ListJobs(Context* context, const v1::ListJobsRequest* request,
+                                                 v1::ListJobsResponse* response) {
   return Run(context, request, response, &QueryHandlers::ListJobs);
 }
 grpc::ServerUnaryReactor* QueryService::GetJob(Context* context, const v1::GetJobRequest* request, v1::Job* response) {
   return Run(context, request, response, &QueryHandlers::GetJob);
 }
-grpc::ServerUnaryReactor* QueryService::GetSummary(Context* context, const v1::GetSummaryRequest* request, v1::Summary* response) {
+grpc::ServerUnaryReactor* QueryService::GetSummary(Context* context, const v1::GetSummaryRequest* request,
+                                                   v1::Summary* response) {
   return Run(context, request, response, &QueryHandlers::GetSummary);
 }
 grpc::ServerUnaryReactor* QueryService::ListSteps(Context* context, const v1::ListStepsRequest* request,
@@ -53,11 +55,13 @@ grpc::ServerUnaryReactor* QueryService::GetSlices(Context* context, const v1::Ge
                                                   v1::GetSlicesResponse* response) {
   return Run(context, request, response, &QueryHandlers::GetSlices);
 }
-grpc::ServerWriteReactor<v1::Utilization>* QueryService::WatchUtilization(Context* context, const v1::WatchUtilizationRequest* request) {
+grpc::ServerWriteReactor<v1::Utilization>* QueryService::WatchUtilization(Context* context,
+                                                                          const v1::WatchUtilizationRequest* request) {
   return WatchStream::Start(parts_, access_, pool_, context->peer(), *request);
 }
 
-grpc::ServerUnaryReactor* QueryService::ListFindings(Context* context, const v1::ListFindingsRequest*, v1::ListFindingsResponse*) {
+grpc::ServerUnaryReactor* QueryService::ListFindings(Context* context, const v1::ListFindingsRequest*,
+                                                     v1::ListFindingsResponse*) {
   return FinishNow(context, NotBuilt("ListFindings"));
 }
 grpc::ServerUnaryReactor* QueryService::Search(Context* context, const v1::SearchRequest*, v1::SearchResponse*) {

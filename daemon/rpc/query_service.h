@@ -24,7 +24,8 @@ class QueryService final : public v1::QueryService::CallbackService {
   Reactor* GetSeries(Context* context, const v1::GetSeriesRequest* request, v1::GetSeriesResponse* response) override;
   Reactor* ListTracks(Context* context, const v1::ListTracksRequest* request, v1::ListTracksResponse* response) override;
   Reactor* GetSlices(Context* context, const v1::GetSlicesRequest* request, v1::GetSlicesResponse* response) override;
-  grpc::ServerWriteReactor<v1::Utilization>* WatchUtilization(Context* context, const v1::WatchUtilizationRequest* request) override;
+  grpc::ServerWriteReactor<v1::Utilization>* WatchUtilization(Context* context,
+                                                              const v1::WatchUtilizationRequest* request) override;
 
   Reactor* ListFindings(Context* context, const v1::ListFindingsRequest*, v1::ListFindingsResponse*) override;
   Reactor* Search(Context* context, const v1::SearchRequest*, v1::SearchResponse*) override;

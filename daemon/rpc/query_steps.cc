@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "analysis/interval_sum.h"
@@ -72,18 +73,19 @@ absl::Status QueryHandlers::ListSteps(Call& call, const v1::ListStepsRequest& re
   // All spans of the job, not of the range: a step's number and begin may come from the step before it.
   StepFinder finder;
   LaneTimes times;
-  STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSpan, whole_job.rows, &call.budget, response->mutable_holes(),
-                                     [&](const Batch& batch) {
-                                       finder.Add(batch);
-                                       AddLoaderSpans(batch, &times);
-                                     }));
+  STEPSCOPE_RETURN_IF_ERROR(
+      ScanRows(parts_, job, TableId::kSpan, whole_job.rows, &call.budget, response->mutable_holes(), [&](const Batch& batch) {
+        finder.Add(batch);
+        AddLoaderSpans(batch, &times);
+      }));
   std::vector<StepRow> steps = finder.Steps([&](uint32_t lane) { return lanes.GroupOf(lane); });
   std::erase_if(steps, [&](const StepRow& step) {
     const bool other_rank = !request.all_ranks() && lanes.Of(step.lane).rank != request.rank();
     return other_rank || step.start < range.rows.begin || step.start >= range.rows.end;
   });
-  std::stable_sort(steps.begin(), steps.end(), [&](const StepRow& a, const StepRow& b) {
-    return std::pair(lanes.Of(a.lane).rank, a.start) < std::pair(lanes.Of(b.lane).rank, b.start);
+  std::sort(steps.begin(), steps.end(), [&](const StepRow& a, const StepRow& b) {
+    return std::tuple(lanes.Of(a.lane).rank, a.start, a.lane, a.number) <
+           std::tuple(lanes.Of(b.lane).rank, b.start, b.lane, b.number);
   });
   const size_t limit = request.limit() == 0 ? kDefaultSteps : std::min(request.limit(), kMostSteps);
   const bool cut = steps.size() > limit;

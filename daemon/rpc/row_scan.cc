@@ -18,9 +18,9 @@ constexpr int64_t kAfterEndNs = 60 * kNsPerSecond;
 
 absl::StatusOr<QueryRange> RangeOf(const JobSnapshot& job, int64_t begin_ns, int64_t end_ns, const Clock& clock) {
   if (begin_ns < 0 || end_ns < 0 || (end_ns != 0 && end_ns <= begin_ns)) {
-    return absl::InvalidArgumentError(
-        fmt::format("begin_ns {} and end_ns {} are no range: give node time with begin_ns < end_ns, or 0 for the job's own bounds",
-                    begin_ns, end_ns));
+    return absl::InvalidArgumentError(fmt::format(
+        "begin_ns {} and end_ns {} are no range: give node time with begin_ns < end_ns, or 0 for the job's own bounds", begin_ns,
+        end_ns));
   }
   const NodeTime last = IsOver(job) && job.end_node.ns > 0 ? job.end_node : clock.Node();
   QueryRange range;
@@ -47,8 +47,8 @@ absl::Status ScanRows(const RpcParts& parts, const JobSnapshot& job, TableId tab
   return absl::OkStatus();
 }
 
-absl::Status FillHoles(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range, QueryBudget* budget,
-                       Holes* holes) {
+absl::Status FillHoles(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range,
+                       QueryBudget* budget, Holes* holes) {
   return ScanRows(parts, job, TableId::kLoss, range, budget, holes, [&](const Batch& batch) {
     const auto& c = batch.columns;
     for (size_t row = 0; row < batch.rows() && holes->size() < kMaxHoles; ++row) {

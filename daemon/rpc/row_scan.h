@@ -30,7 +30,7 @@ absl::Status ScanRows(const RpcParts& parts, const JobSnapshot& job, TableId tab
                       Holes* holes, const std::function<void(const Batch&)>& visit);
 
 /// Loss rows that touch `range`, at most 1,000.
-absl::Status FillHoles(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range, QueryBudget* budget,
-                       Holes* holes);
+absl::Status FillHoles(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range,
+                       QueryBudget* budget, Holes* holes);
 
 }  // namespace stepscope

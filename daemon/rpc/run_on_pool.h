@@ -24,14 +24,15 @@ inline grpc::Status Overloaded() {
 }
 
 inline grpc::Status NotBuilt(const char* method) {
-  return {grpc::StatusCode::UNIMPLEMENTED, std::string(method) + " is not built yet in this release; `grpcurl list` shows the "
-                                                                 "services and docs/limitations.md what they can do"};
+  return {grpc::StatusCode::UNIMPLEMENTED, std::string(method) +
+                                               " is not built yet in this release; `grpcurl list` shows the "
+                                               "services and docs/limitations.md what they can do"};
 }
 
 /// Request and response live until the reactor is finished, which is the last thing the pool thread does.
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* RunOnPool(QueryPool& pool, grpc::CallbackServerContext* context, const Request* request, Response* response,
-                                    std::function<absl::Status(Call&, const Request&, Response*)> handler) {
+grpc::ServerUnaryReactor* RunOnPool(QueryPool& pool, grpc::CallbackServerContext* context, const Request* request,
+                                    Response* response, std::function<absl::Status(Call&, const Request&, Response*)> handler) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool queued = pool.Submit([=, handler = std::move(handler)] {
     Call call{context->peer(), QueryBudget(context->deadline(), [context] { return context->IsCancelled(); })};

@@ -11,10 +11,10 @@
 #include <filesystem>
 
 #include "base/status.h"
+#include "daemon/live/listen_address.h"
 #include "daemon/rpc/access.h"
 #include "daemon/rpc/control_service.h"
 #include "daemon/rpc/health_service.h"
-#include "daemon/live/listen_address.h"
 #include "daemon/rpc/query_service.h"
 
 namespace stepscope {
@@ -94,9 +94,10 @@ absl::StatusOr<RpcServer::Bound> RpcServer::Impl::Listen(ListenAddress address, 
     address.port = static_cast<uint16_t>(port);
     return Bound{address.Text(), address.port, ""};
   }
-  return absl::UnavailableError(fmt::format("gRPC could listen on none of {}:{} … {}; see who holds them with `ss -ltnp`, or set "
-                                            "server.grpc_address",
-                                            address.host, wanted, wanted + kPortsTried - 1));
+  return absl::UnavailableError(
+      fmt::format("gRPC could listen on none of {}:{} … {}; see who holds them with `ss -ltnp`, or set "
+                  "server.grpc_address",
+                  address.host, wanted, wanted + kPortsTried - 1));
 }
 
 absl::StatusOr<RpcServer::Bound> RpcServer::Start(const Options& options) {

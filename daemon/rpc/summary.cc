@@ -113,7 +113,9 @@ void FillSpans(const RpcParts& parts, const Sums& sums, const LaneFacts& lanes, 
   std::map<std::tuple<int64_t, int64_t, int32_t>, SpanTotal> totals;  // name, domain, rank
   for (const auto& [key, total] : sums.spans.totals()) totals[{key.name, key.domain, lanes.Of(key.lane).rank}].Merge(total);
   std::vector<std::pair<std::tuple<int64_t, int64_t, int32_t>, SpanTotal>> sorted(totals.begin(), totals.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.total_ns > b.second.total_ns; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::pair(-a.second.total_ns, a.first) < std::pair(-b.second.total_ns, b.first);
+  });
   if (sorted.size() > kMostSpanNames) sorted.resize(kMostSpanNames);
   for (const auto& [key, total] : sorted) {
     v1::SpanSummary* span = summary->add_spans();
@@ -178,8 +180,8 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
   const LaneFacts lanes(*parts_.dictionary, *parts_.jobs, job.run);
   STEPSCOPE_RETURN_IF_ERROR(FillHoles(parts_, job, lanes, range.rows, &call.budget, summary->mutable_holes()));
   if (call.budget.exhausted()) {
-    return absl::ResourceExhaustedError(
-        fmt::format("a summary of job {} over this range takes more than one query may; give a shorter begin_ns … end_ns", job.name));
+    return absl::ResourceExhaustedError(fmt::format(
+        "a summary of job {} over this range takes more than one query may; give a shorter begin_ns … end_ns", job.name));
   }
   FillJob(job, *parts_.totals, summary->mutable_job());
   summary->set_begin_ns(range.shown.begin.ns);

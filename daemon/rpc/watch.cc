@@ -3,8 +3,8 @@
 
 #include "daemon/live/totals_proto.h"
 #include "daemon/live/valid_utf8.h"
-#include "daemon/rpc/run_on_pool.h"
 #include "daemon/rpc/job_proto.h"
+#include "daemon/rpc/run_on_pool.h"
 
 namespace stepscope {
 

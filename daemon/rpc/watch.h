@@ -48,7 +48,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::Utilization>,
   std::shared_ptr<WatchStream> self_;
 
   std::mutex mutex_;
-  v1::Utilization sending_;     ///< owned by gRPC while writing_
+  v1::Utilization sending_;  ///< owned by gRPC while writing_
   bool writing_ = false;
   bool finished_ = false;
   std::optional<grpc::Status> finish_after_write_;

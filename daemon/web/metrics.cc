@@ -38,8 +38,8 @@ Family Counter(std::string name, std::string help) { return {std::move(name), st
 
 MetricFamily JobsByState(const std::vector<JobSnapshot>& jobs) {
   std::map<std::string, int> states;
-  for (const JobState state : {JobState::kRunning, JobState::kQuiet, JobState::kEnded, JobState::kUploading, JobState::kDone,
-                               JobState::kFailed}) {
+  for (const JobState state :
+       {JobState::kRunning, JobState::kQuiet, JobState::kEnded, JobState::kUploading, JobState::kDone, JobState::kFailed}) {
     states[JobStateName(state)] = 0;
   }
   for (const JobSnapshot& job : jobs) ++states[JobStateName(job.state)];
@@ -56,11 +56,11 @@ void AddTotalFamilies(const RunTotals& totals, std::vector<MetricFamily>* famili
     rows.Add(static_cast<double>(total.rows), labels);
     bytes.Add(static_cast<double>(total.stored_bytes), labels);
   }
-  Family loss = Gauge("stepscope_lost_records", "Records known to be missing from the recorded runs, where and why; -1 = unknown.");
+  Family loss =
+      Gauge("stepscope_lost_records", "Records known to be missing from the recorded runs, where and why; -1 = unknown.");
   for (const auto& [key, amount] : totals.loss) {
-    loss.Add(static_cast<double>(amount.count), {{"stage", LossStageText(key.stage)},
-                                                 {"reason", LossReasonText(key.reason)},
-                                                 {"table", LossTableText(key.table)}});
+    loss.Add(static_cast<double>(amount.count),
+             {{"stage", LossStageText(key.stage)}, {"reason", LossReasonText(key.reason)}, {"table", LossTableText(key.table)}});
   }
   families->push_back(rows.Take());
   families->push_back(bytes.Take());
@@ -89,7 +89,8 @@ void AddCollectorFamilies(const std::vector<CollectorState>& collectors, std::ve
   Family up = Gauge("stepscope_collector_up", "1 if the collector is on or idle, 0 if it is off or not available.");
   Family numbers = Gauge("stepscope_collector_number", "Numbers a collector reports about itself: records, drops and the like.");
   for (const CollectorState& collector : collectors) {
-    up.Add(collector.state == "on" || collector.state == "idle" ? 1 : 0, {{"collector", collector.name}, {"level", collector.level}});
+    up.Add(collector.state == "on" || collector.state == "idle" ? 1 : 0,
+           {{"collector", collector.name}, {"level", collector.level}});
     for (const auto& [name, text] : collector.numbers) {
       double value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -107,15 +108,15 @@ void AddCollectorFamilies(const std::vector<CollectorState>& collectors, std::ve
 std::vector<MetricFamily> DaemonMetrics::Collect() const {
   std::vector<MetricFamily> families;
   const std::vector<JobSnapshot> jobs = parts_.jobs->List();
-  families.push_back(Gauge("stepscope_build_info", "Always 1; the release is in the label.").Add(1, {{"version", parts_.version}}).Take());
+  families.push_back(
+      Gauge("stepscope_build_info", "Always 1; the release is in the label.").Add(1, {{"version", parts_.version}}).Take());
   families.push_back(JobsByState(jobs));
   RunTotals totals;
   for (const JobSnapshot& job : jobs) AddTotals(parts_.totals->Totals(job.run), &totals);
   AddTotalFamilies(totals, &families);
   AddUploadFamilies(jobs, parts_.uploader, &families);
   if (parts_.collectors) AddCollectorFamilies(parts_.collectors(), &families);
-  families.push_back(
-      Gauge("stepscope_agent_sessions", "Agents connected.").Add(parts_.sessions ? parts_.sessions() : 0).Take());
+  families.push_back(Gauge("stepscope_agent_sessions", "Agents connected.").Add(parts_.sessions ? parts_.sessions() : 0).Take());
   if (const auto bytes = parts_.store->DiskBytes(); bytes.ok()) {
     families.push_back(Gauge("stepscope_store_bytes", "Disk used by the store.").Add(static_cast<double>(*bytes)).Take());
   }

@@ -28,11 +28,16 @@ struct Answer {
 
 const char* Reason(int code) {
   switch (code) {
-    case 200: return "OK";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    default: return "Service Unavailable";
+    case 200:
+      return "OK";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    default:
+      return "Service Unavailable";
   }
 }
 
@@ -97,7 +102,8 @@ Answer WebServer::Impl::Route(const mg_request_info& request, const char* host) 
     return {403, "the Host header must be localhost, 127.0.0.1 or [::1]; from another machine use ssh -L\n"};
   }
   const std::string_view method = request.request_method;
-  if (method != "GET" && method != "HEAD") return {405, "only GET and HEAD are served here\n", kPlainText, "Allow: GET, HEAD\r\n"};
+  if (method != "GET" && method != "HEAD")
+    return {405, "only GET and HEAD are served here\n", kPlainText, "Allow: GET, HEAD\r\n"};
   const std::string_view path = request.local_uri != nullptr ? request.local_uri : "";
   if (path == "/") return Root();
   if (path == "/healthz") return {200, "ok\n"};
@@ -123,18 +129,31 @@ absl::StatusOr<std::string> WebServer::Impl::Listen(ListenAddress address) {
     address.port = static_cast<uint16_t>(wanted == 0 ? 0 : wanted + attempt);
     if (!IsFree(address)) continue;
     const std::string listen = address.Text();
-    const char* options[] = {"listening_ports", listen.c_str(), "num_threads", "4", "connection_queue", "16",
-                             "request_timeout_ms", "10000", "max_request_size", "16384", "enable_keep_alive", "no",
-                             "enable_directory_listing", "no", nullptr};
+    const char* options[] = {"listening_ports",
+                             listen.c_str(),
+                             "num_threads",
+                             "4",
+                             "connection_queue",
+                             "16",
+                             "request_timeout_ms",
+                             "10000",
+                             "max_request_size",
+                             "16384",
+                             "enable_keep_alive",
+                             "no",
+                             "enable_directory_listing",
+                             "no",
+                             nullptr};
     context = mg_start(&callbacks, this, options);
     if (context == nullptr) continue;
     mg_server_port bound[2]{};
     if (mg_get_server_ports(context, 2, bound) >= 1) address.port = static_cast<uint16_t>(bound[0].port);
     return address.Text();
   }
-  return absl::UnavailableError(fmt::format("HTTP could listen on none of {}:{} … {}; see who holds them with `ss -ltnp`, or set "
-                                            "server.http_address",
-                                            address.host, wanted, wanted + kPortsTried - 1));
+  return absl::UnavailableError(
+      fmt::format("HTTP could listen on none of {}:{} … {}; see who holds them with `ss -ltnp`, or set "
+                  "server.http_address",
+                  address.host, wanted, wanted + kPortsTried - 1));
 }
 
 WebServer::WebServer(WebParts parts) : impl_(std::make_unique<Impl>(std::move(parts))) { mg_init_library(0); }

@@ -13,7 +13,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("STEPSCOPE_BUILD", ROOT / "build"))
+BUILD = pathlib.Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build"))
 BIN = BUILD / "bin"
 TORCH_PYTHON = os.environ.get("STEPSCOPE_TORCH_PYTHON", "")
 FULL = os.environ.get("STEPSCOPE_FULL") == "1"

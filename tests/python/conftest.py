@@ -19,12 +19,18 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "torch: needs an installed PyTorch")
 
 
+# Scripts of tests marked "torch" run in the interpreter script/bootstrap --torch found, else in this one if it has PyTorch.
+TORCH_PYTHON = os.environ.get("STEPSCOPE_TORCH_PYTHON") or (
+    sys.executable if importlib.util.find_spec("torch") is not None else None
+)
+
+
 def pytest_collection_modifyitems(items):
-    if importlib.util.find_spec("torch") is not None:
+    if TORCH_PYTHON:
         return
     for item in items:
         if "torch" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="torch is not installed in this interpreter"))
+            item.add_marker(pytest.mark.skip(reason="no PyTorch: script/bootstrap --torch provides one"))
 
 
 @pytest.fixture(scope="session")
@@ -43,11 +49,12 @@ def python_dir(build_dir):
 class Scripts:
     """Runs a Python script in a process of its own, in an empty folder, with the package importable."""
 
-    def __init__(self, python_dir, folder):
+    def __init__(self, python_dir, folder, interpreter):
         self.python_dir = python_dir
         self.folder = folder
+        self.interpreter = interpreter
 
-    def run(self, source, *, path=None, socket=None, expect=0, python=sys.executable, arguments=()):
+    def run(self, source, *, path=None, socket=None, expect=0, python=None, arguments=()):
         script = self.folder / "script.py"
         script.write_text(textwrap.dedent(source))
         entries = [self.python_dir] if path is None else path
@@ -59,7 +66,7 @@ class Scripts:
             "OMP_NUM_THREADS": "1",
         }
         done = subprocess.run(
-            [python, *arguments, str(script)],
+            [python or self.interpreter, *arguments, str(script)],
             cwd=self.folder,
             env=environment,
             capture_output=True,
@@ -83,5 +90,6 @@ class Scripts:
 
 
 @pytest.fixture
-def scripts(python_dir, tmp_path):
-    return Scripts(python_dir, tmp_path)
+def scripts(request, python_dir, tmp_path):
+    needs_torch = request.node.get_closest_marker("torch") is not None
+    return Scripts(python_dir, tmp_path, TORCH_PYTHON if needs_torch else sys.executable)

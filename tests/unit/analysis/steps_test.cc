@@ -10,7 +10,8 @@ class SpanBuilder {
  public:
   SpanBuilder& Add(uint32_t lane, SpanDomain domain, int64_t start, int64_t dur, int64_t number = -1, int64_t name = 1,
                    int64_t flags = 0) {
-    batch_.Append(lane, {start, dur, name, static_cast<int64_t>(domain), number < 0 ? 0 : number, number < 0 ? 0 : 1, 0, 0, flags});
+    batch_.Append(lane,
+                  {start, dur, name, static_cast<int64_t>(domain), number < 0 ? 0 : number, number < 0 ? 0 : 1, 0, 0, flags});
     return *this;
   }
   std::vector<StepRow> Steps() const {

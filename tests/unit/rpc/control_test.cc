@@ -47,7 +47,9 @@ TEST_F(ControlTest, StartJobChecksWhatItIsGiven) {
 }
 
 TEST_F(ControlTest, EndJobStoresEverythingFirst) {
-  node_.totals.on_drain = [this] { order_.push_back(std::string("drain while ") + JobStateName(node_.jobs.ByRun(node_.run)->state)); };
+  node_.totals.on_drain = [this] {
+    order_.push_back(std::string("drain while ") + JobStateName(node_.jobs.ByRun(node_.run)->state));
+  };
   v1::EndJobRequest request;
   request.set_job("train");
   v1::Job job;
@@ -106,7 +108,7 @@ TEST_F(ControlTest, DoctorShowsCollectorsAndChecks) {
 }
 
 TEST_F(ControlTest, TheControlSocketIsOursAlone) {
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(stat(bound_.control_socket.c_str(), &status), 0);
   EXPECT_TRUE(S_ISSOCK(status.st_mode));
   EXPECT_EQ(status.st_mode & 0777, 0600u);

@@ -47,7 +47,9 @@ class FakeStore final : public Store {
     }
     return absl::OkStatus();
   }
-  absl::Status ForEachName(RunId, const std::function<bool(NameId, std::string_view)>&) const override { return absl::OkStatus(); }
+  absl::Status ForEachName(RunId, const std::function<bool(NameId, std::string_view)>&) const override {
+    return absl::OkStatus();
+  }
   absl::Status ForEachRollup(RunId run, uint32_t first, uint32_t last,
                              const std::function<bool(uint32_t, std::string_view)>& visit) const override {
     for (const auto& [key, value] : rollups) {
@@ -56,7 +58,9 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
   absl::StatusOr<std::vector<PositionRow>> Positions(std::string_view) const override { return std::vector<PositionRow>(); }
-  absl::StatusOr<std::vector<SessionNameRow>> SessionNames(std::string_view) const override { return std::vector<SessionNameRow>(); }
+  absl::StatusOr<std::vector<SessionNameRow>> SessionNames(std::string_view) const override {
+    return std::vector<SessionNameRow>();
+  }
   absl::Status ForgetSession(std::string_view) override { return absl::OkStatus(); }
   absl::Status PutUpload(RunId, uint32_t, std::string_view) override { return absl::OkStatus(); }
   absl::Status ForEachUpload(RunId, const std::function<bool(uint32_t, std::string_view)>&) const override {
@@ -142,15 +146,20 @@ struct FakeNode {
     dictionary.entities[kProcess] = {{EntityKind::kProcess, pid, self.start_ticks, 0, ""}, "python train.py", 0, 0};
     dictionary.entities[kMain] = {{EntityKind::kThread, pid, self.start_ticks, pid, ""}, "python", -1, 0};
     dictionary.entities[kWorker] = {{EntityKind::kProcess, 999'999, self.start_ticks + 5, 0, ""}, "python worker", -1, 0};
-    dictionary.entities[kWorkerThread] = {{EntityKind::kThread, 999'999, self.start_ticks + 5, 999'999, ""}, "pt_data_worker", -1, 0};
+    dictionary.entities[kWorkerThread] = {
+        {EntityKind::kThread, 999'999, self.start_ticks + 5, 999'999, ""}, "pt_data_worker", -1, 0};
     dictionary.entities[kMetric] = {{EntityKind::kMetric, pid, self.start_ticks, 0, "loss"}, "", -1, 0};
-    dictionary.names = {{kStepName, "step"}, {kLoaderName, "dataloader.next"}, {kForwardName, "forward"}, {kBrokenName, "bad\xFFname"},
+    dictionary.names = {{kStepName, "step"},
+                        {kLoaderName, "dataloader.next"},
+                        {kForwardName, "forward"},
+                        {kBrokenName, "bad\xFFname"},
                         {kLossName, "loss"}};
   }
 
   Batch& Rows(TableId table) { return rows.batches.try_emplace(table, Interned(table)).first->second; }
   void Span(uint32_t lane, SpanDomain domain, uint32_t name, int64_t start, int64_t dur, int64_t number = -1) {
-    Rows(TableId::kSpan).Append(lane, {start, dur, name, static_cast<int64_t>(domain), number < 0 ? 0 : number, number < 0 ? 0 : 1, 0, 0, 0});
+    Rows(TableId::kSpan)
+        .Append(lane, {start, dur, name, static_cast<int64_t>(domain), number < 0 ? 0 : number, number < 0 ? 0 : 1, 0, 0, 0});
   }
   void Turn(uint32_t lane, int64_t wait, int64_t on, int64_t dur, int64_t seq, int64_t state = 0) {
     Rows(TableId::kSchedSlice).Append(lane, {on, dur, wait, 0, 0, 0, 0, 0, state, seq, dur, wait, 0, 0, 0});

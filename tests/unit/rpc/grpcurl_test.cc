@@ -75,8 +75,7 @@ TEST_F(GrpcurlTest, IsRecognisedAsItsUser) {
 }
 
 TEST_F(RpcFixture, HealthWatchSaysTheStateNow) {
-  const auto health =
-      grpc::health::v1::Health::NewStub(grpc::CreateChannel(bound_.address, grpc::InsecureChannelCredentials()));
+  const auto health = grpc::health::v1::Health::NewStub(grpc::CreateChannel(bound_.address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   const auto stream = health->Watch(&context, {});
   grpc::health::v1::HealthCheckResponse response;

@@ -49,9 +49,11 @@ TEST_F(PeerUidTest, AConnectionToAnotherPortIsAnotherConnection) {
 
 TEST_F(PeerUidTest, FindsDualStackAndIpv6Sockets) {
   Write("tcp6",
-        "   0: 0000000000000000FFFF00000100007F:C350 0000000000000000FFFF00000100007F:1D25 01 00000000:00000000 00:00000000 00000000 "
+        "   0: 0000000000000000FFFF00000100007F:C350 0000000000000000FFFF00000100007F:1D25 01 00000000:00000000 00:00000000 "
+        "00000000 "
         "1001 0 12 1 0\n"
-        "   1: 00000000000000000000000001000000:C351 00000000000000000000000001000000:1D25 01 00000000:00000000 00:00000000 00000000 "
+        "   1: 00000000000000000000000001000000:C351 00000000000000000000000001000000:1D25 01 00000000:00000000 00:00000000 "
+        "00000000 "
         "1002 0 13 1 0\n");
   EXPECT_EQ(*Uid("ipv4:127.0.0.1:50000"), 1001u);
   EXPECT_EQ(*Uid("ipv6:%5B::1%5D:50001"), 1002u);
@@ -60,7 +62,8 @@ TEST_F(PeerUidTest, FindsDualStackAndIpv6Sockets) {
 TEST_F(PeerUidTest, TheUnixSocketAdmitsOnlyOurselves) { EXPECT_EQ(*Uid("unix:"), 77u); }
 
 TEST_F(PeerUidTest, SaysWhatToDoWhenItCannotTell) {
-  for (const char* peer : {"ipv4:127.0.0.1:50000", "ipv4:10.0.0.1:50000", "ipv4:127.0.0.1", "ipv6:[", "", "fd:7", "ipv4:127.0.0.1:99999999"}) {
+  for (const char* peer :
+       {"ipv4:127.0.0.1:50000", "ipv4:10.0.0.1:50000", "ipv4:127.0.0.1", "ipv6:[", "", "fd:7", "ipv4:127.0.0.1:99999999"}) {
     const auto uid = Uid(peer);
     ASSERT_EQ(uid.status().code(), absl::StatusCode::kPermissionDenied) << peer;
     EXPECT_NE(std::string(uid.status().message()).find("control socket"), std::string::npos);

@@ -145,7 +145,8 @@ TEST_F(QueryTest, StepsBeyondTheLimitAreCutAndSaySo) {
 }
 
 TEST_F(QueryTest, SlicesAreOrderedCutAndCounted) {
-  for (int i = 9; i >= 0; --i) node_.Span(FakeNode::kMain, SpanDomain::kUser, FakeNode::kForwardName, kBase + i * kMs, kMs / 2, i);
+  for (int i = 9; i >= 0; --i)
+    node_.Span(FakeNode::kMain, SpanDomain::kUser, FakeNode::kForwardName, kBase + i * kMs, kMs / 2, i);
   v1::GetSlicesRequest request;
   request.set_table("span");
   request.set_limit(3);
@@ -170,7 +171,8 @@ TEST_F(QueryTest, SlicesAreOrderedCutAndCounted) {
 }
 
 TEST_F(QueryTest, AnAnswerStaysBelowWhatEveryClientAccepts) {
-  for (int i = 0; i < 50'000; ++i) node_.Span(FakeNode::kMain, SpanDomain::kUser, FakeNode::kForwardName, kBase + i * 1000, 500, i);
+  for (int i = 0; i < 50'000; ++i)
+    node_.Span(FakeNode::kMain, SpanDomain::kUser, FakeNode::kForwardName, kBase + i * 1000, 500, i);
   v1::GetSlicesRequest request;
   request.set_table("span");
   request.set_limit(100'000);

@@ -44,8 +44,13 @@ class RpcFixture : public testing::Test {
     parts.jobs = &node_.jobs;
     parts.live = &live_;
     parts.clock = &node_.clock;
-    parts.node = [] { return NodeFacts{"node-a", "boot", "0.1.0", "6.1", 2, "/data", "127.0.0.1:7462", "/run/agent.sock", "private", {"place", "intern"}}; };
-    parts.collectors = [] { return std::vector<CollectorState>{{"sched", "none", "unavailable", "no BTF", "use a kernel with BTF", {{"drops", "3"}}}}; };
+    parts.node = [] {
+      return NodeFacts{"node-a", "boot",           "0.1.0",           "6.1",     2,
+                       "/data",  "127.0.0.1:7462", "/run/agent.sock", "private", {"place", "intern"}};
+    };
+    parts.collectors = [] {
+      return std::vector<CollectorState>{{"sched", "none", "unavailable", "no BTF", "use a kernel with BTF", {{"drops", "3"}}}};
+    };
     parts.identify = [this](const std::string& peer) -> absl::StatusOr<uint32_t> {
       if (!caller_uid_) return absl::PermissionDeniedError("cannot tell who " + peer + " is; use the control socket");
       return *caller_uid_;

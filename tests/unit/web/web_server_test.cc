@@ -28,7 +28,9 @@ class WebServerTest : public testing::Test {
     parts.metrics.jobs = &node_.jobs;
     parts.metrics.totals = &node_.totals;
     parts.metrics.store = &node_.store;
-    parts.metrics.collectors = [] { return std::vector<CollectorState>{{"sched", "full", "on", "", "", {{"records", "12"}, {"ring", "8 MiB"}}}}; };
+    parts.metrics.collectors = [] {
+      return std::vector<CollectorState>{{"sched", "full", "on", "", "", {{"records", "12"}, {"ring", "8 MiB"}}}};
+    };
     parts.metrics.sessions = [] { return 3u; };
     parts.metrics.version = "0.1.0";
     parts.ready = [this] { return ready_; };
@@ -80,7 +82,8 @@ TEST_F(WebServerTest, MetricsAreReadWhenScrapedAndNameNoJob) {
   const std::string metrics = Get("/metrics");
   EXPECT_THAT(metrics, HasSubstr("text/plain; version=0.0.4"));
   EXPECT_THAT(metrics, HasSubstr("stepscope_rows{table=\"span\"} 41"));
-  EXPECT_THAT(metrics, HasSubstr("stepscope_lost_records{stage=\"kernel\",reason=\"kernel ring full\",table=\"sched_slice\"} 17"));
+  EXPECT_THAT(metrics,
+              HasSubstr("stepscope_lost_records{stage=\"kernel\",reason=\"kernel ring full\",table=\"sched_slice\"} 17"));
   EXPECT_THAT(metrics, HasSubstr("stepscope_runs{state=\"running\"} 1"));
   EXPECT_THAT(metrics, HasSubstr("stepscope_agent_sessions 3"));
   EXPECT_THAT(metrics, HasSubstr("stepscope_store_bytes 1000"));
@@ -92,7 +95,8 @@ TEST_F(WebServerTest, MetricsAreReadWhenScrapedAndNameNoJob) {
 }
 
 TEST_F(WebServerTest, AForeignHostNameIsRefused) {
-  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7462", "[::1].evil.example", "localhost:x", ""}) {
+  for (const char* host :
+       {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example:7462", "[::1].evil.example", "localhost:x", ""}) {
     EXPECT_THAT(Get("/metrics", host), StartsWith("HTTP/1.1 403")) << host;
   }
   for (const char* host : {"localhost", "localhost:9999", "127.0.0.1:7462", "[::1]:7462", "[::1]"}) {
