@@ -51,6 +51,7 @@
 #define STEPSCOPE_NAME_MAX_COUNT 65536u /* per process; beyond, id STEPSCOPE_NAME_OTHER */
 #define STEPSCOPE_NAME_OTHER 1u         /* the name "(other)" */
 #define STEPSCOPE_OPEN_SPANS_MAX 256u   /* open nested spans per ring; deeper ones are dropped and counted */
+#define STEPSCOPE_NO_NUMBER INT64_MIN   /* number of a MARK whose name carried none */
 
 enum stepscope_ring_state { STEPSCOPE_RING_FREE = 0, STEPSCOPE_RING_ACTIVE = 1, STEPSCOPE_RING_RETIRED = 2 };
 

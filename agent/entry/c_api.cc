@@ -93,7 +93,7 @@ void stepscope_token_end(uint64_t token) {
 void stepscope_mark(stepscope_name name) {
   if (name.id == 0) return;
   Record([&](RingWriter& ring, uint64_t ticks) {
-    return ring.Number(STEPSCOPE_RECORD_MARK, name.id, name.has_number != 0 ? name.number : 0, ticks);
+    return ring.Number(STEPSCOPE_RECORD_MARK, name.id, name.has_number != 0 ? name.number : STEPSCOPE_NO_NUMBER, ticks);
   });
 }
 

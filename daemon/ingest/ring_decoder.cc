@@ -72,7 +72,8 @@ void SessionDecoder::DecodeRecord(uint32_t ring, RingState& state, const stepsco
     case STEPSCOPE_RECORD_MARK: {
       const auto mark = CopyRecord<stepscope_record_number>(record);
       Saw(state, mark.ticks);
-      return Mark(ring, state, {header.name, mark.ticks, mark.number, mark.number != 0}, rows);
+      const bool has_number = mark.number != STEPSCOPE_NO_NUMBER;
+      return Mark(ring, state, {header.name, mark.ticks, has_number ? mark.number : 0, has_number}, rows);
     }
     case STEPSCOPE_RECORD_COUNTER: {
       const auto counter = CopyRecord<stepscope_record_number>(record);

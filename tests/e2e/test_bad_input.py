@@ -240,3 +240,9 @@ def test_a_command_that_cannot_start_and_one_killed_by_a_signal(short_dir):
     data = short_dir / "data"
     assert stepscope("run", "--quiet", "--", "/no/such/program", data_dir=data).returncode == 127
     assert stepscope("run", "--quiet", "--", "sh", "-c", "kill -9 $$", data_dir=data).returncode == 137
+
+
+def test_a_number_of_zero_is_a_number(daemon):
+    run_target(daemon.agent_env(), "import stepscope as ss", "ss.mark('epoch_0')", "ss.mark('plain')")
+    rows = wait_until(lambda: (r := spans(daemon)) and len(r) == 2 and r, 10, "both marks")
+    assert {(r["name"], r["has_number"], r["number"]) for r in rows} == {("epoch", 1, 0), ("plain", 0, 0)}
