@@ -4,8 +4,10 @@
 #include <arrow/filesystem/localfs.h>
 #include <arrow/filesystem/s3fs.h>
 
-#include <atomic>
-#include <cstdlib>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,14 +33,19 @@ class ShortRetry final : public arrow::fs::S3RetryStrategy {
 };
 
 /// Exit handlers run in reverse order, so a handler runs before the destructors of what exists when it is registered. A hung
-/// request holds the client: waiting for it would hang the exit.
-void TakeDownS3() {
-  if (calls_inside == 0) static_cast<void>(arrow::fs::EnsureS3Finalized());
+/// request holds the client: waiting for it would hang the exit, and the destructors would pull the ground from under its thread.
+void TakeDownS3(int exit_status, void*) {
+  if (calls_inside == 0) {
+    static_cast<void>(arrow::fs::EnsureS3Finalized());
+    return;
+  }
+  static_cast<void>(fflush(nullptr));
+  _exit(exit_status);
 }
 
 arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> OpenS3(const DatasetConfig& config) {
   ARROW_RETURN_NOT_OK(arrow::fs::EnsureS3Initialized());
-  static const int after_start [[maybe_unused]] = std::atexit(&TakeDownS3);
+  static const int after_start [[maybe_unused]] = on_exit(&TakeDownS3, nullptr);
   arrow::fs::S3Options options = arrow::fs::S3Options::Defaults();
   options.endpoint_override = config.endpoint;
   options.scheme = config.scheme;
@@ -51,7 +58,7 @@ arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> OpenS3(const DatasetConfig
   options.allow_delayed_open = true;  // one PutObject instead of three requests for a small file
   ARROW_ASSIGN_OR_RAISE(auto file_system, arrow::fs::S3FileSystem::Make(options));
   // The first client made more static objects; whichever handler comes first does the work.
-  static const int after_client [[maybe_unused]] = std::atexit(&TakeDownS3);
+  static const int after_client [[maybe_unused]] = on_exit(&TakeDownS3, nullptr);
   return file_system;
 }
 

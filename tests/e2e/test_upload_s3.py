@@ -4,8 +4,6 @@ checks signatures; pyarrow and DuckDB read them back. Needs a build (STEPSCOPE_B
 STEPSCOPE_GOBIN or PATH."""
 
 import hashlib
-import http.client
-import http.server
 import json
 import os
 import pathlib
@@ -317,46 +315,49 @@ def test_a_killed_daemon_goes_on_without_doubling_rows(gateway, bulky, tmp_path,
     check_exactly_once(gateway, bulky)
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
-    """Forwards to the gateway but refuses the second piece of every multipart upload."""
+class RefusingProxy:
+    """Passes bytes on to the gateway but refuses the second piece of every multipart upload."""
 
-    protocol_version = "HTTP/1.1"
-    gateway = None
+    ANSWER = b"<Error><Code>AccessDenied</Code><Message>quota</Message></Error>"
 
-    def forward(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if "partNumber=2&" in self.path or self.path.endswith("partNumber=2"):
-            self.send_response(403)
-            answer = b"<Error><Code>AccessDenied</Code><Message>quota</Message></Error>"
-            self.send_header("Content-Type", "application/xml")
-        else:
-            connection = http.client.HTTPConnection("127.0.0.1", self.gateway.port)
-            connection.request(self.command, self.path, body, dict(self.headers))
-            response = connection.getresponse()
-            answer = response.read()
-            self.send_response(response.status)
-            for name, value in response.getheaders():
-                if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
-                    self.send_header(name, value)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
+    def __init__(self, gateway):
+        self.gateway = gateway
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
 
-    do_GET = do_PUT = do_POST = do_DELETE = forward
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.gateway.port))
+            threading.Thread(target=self.pass_on, args=(client, server, True), daemon=True).start()
+            threading.Thread(target=self.pass_on, args=(server, client, False), daemon=True).start()
 
-    def log_message(self, *_):
-        pass
+    def pass_on(self, source, target, watched):
+        try:
+            while data := source.recv(1 << 16):
+                if watched and data.startswith(b"PUT ") and b"partNumber=2" in data.split(b"\r\n", 1)[0]:
+                    source.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+                                   + f"Content-Length: {len(self.ANSWER)}\r\n\r\n".encode() + self.ANSWER)
+                    while source.recv(1 << 16):  # drained, so that the answer is not lost in a reset
+                        pass
+                    break
+                target.sendall(data)
+        except OSError:
+            pass
+        source.close()
+        target.close()
 
 
 def test_an_object_that_fails_half_way_leaves_nothing(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
-    Refusing.gateway = gateway
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as proxy:
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix",
-                       "--endpoint", f"http://127.0.0.1:{proxy.server_port}")
-        output, _ = process.communicate(timeout=120)
-        proxy.shutdown()
+    proxy = RefusingProxy(gateway)
+    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", f"http://127.0.0.1:{proxy.port}")
+    output, _ = process.communicate(timeout=120)
+    proxy.listener.close()
     assert process.returncode == 1 and "access denied" in output, output
     assert [p for p in gateway.objects(".parquet") if "sched_slice" in str(p)] == []
     assert gateway.open_uploads() == []
