@@ -12,6 +12,7 @@ namespace {
 constexpr int kMostThreads = 12;
 constexpr int kMostProcesses = 12;
 constexpr int kMostSpans = 12;
+constexpr size_t kNameWidth = 48;
 
 std::string RankText(int32_t rank) { return rank < 0 ? "-" : std::to_string(rank); }
 
@@ -41,8 +42,9 @@ std::string Processes(const v1::Summary& s) {
   TextTable table({">PID", ">RANK", "ROLE", "NAME", ">THREADS", ">ON CPU", ">WAITED FOR A CPU", ">TURNS"});
   for (int i = 0; i < std::min(s.processes_size(), kMostProcesses); ++i) {
     const auto& p = s.processes(i);
-    table.Add({std::to_string(p.pid()), RankText(p.rank()), p.role(), p.name(), std::to_string(p.threads()),
-               Duration(p.running_ns()), Duration(p.runnable_ns()), Count(static_cast<int64_t>(p.slices()))});
+    table.Add({std::to_string(p.pid()), RankText(p.rank()), p.role(), Shortened(p.name(), kNameWidth),
+               std::to_string(p.threads()), Duration(p.running_ns()), Duration(p.runnable_ns()),
+               Count(static_cast<int64_t>(p.slices()))});
   }
   std::string text = "\nprocesses\n" + table.Render();
   if (s.processes_size() > kMostProcesses) text += fmt::format("  … and {} more\n", s.processes_size() - kMostProcesses);

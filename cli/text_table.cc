@@ -49,6 +49,16 @@ std::string Printable(std::string_view text) {
   return printable;
 }
 
+std::string Shortened(std::string_view text, size_t most) {
+  if (Width(std::string(text)) <= most) return std::string(text);
+  size_t bytes = 0;
+  for (size_t characters = 0; characters + 1 < most; ++characters) {
+    do ++bytes;
+    while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80);
+  }
+  return std::string(text.substr(0, bytes)) + "…";
+}
+
 std::string TextTable::Render() const {
   std::vector<size_t> widths;
   for (size_t c = 0; c < titles_.size(); ++c) {

@@ -25,6 +25,8 @@ class TextTable {
 
 /// Control characters become '?': names come from other processes and must not reach the terminal as escapes.
 std::string Printable(std::string_view text);
+/// The first `most` characters, the last of them "…" where something was cut.
+std::string Shortened(std::string_view text, size_t most);
 std::string Duration(int64_t ns);   ///< "1.234 s", "12.3 ms", "4.5 µs", "7 ns"
 std::string Bytes(uint64_t bytes);  ///< "1.2 MB"
 std::string Count(int64_t count);   ///< "12,345"; "unknown" for -1

@@ -43,8 +43,12 @@ if(STEPSCOPE_ARROW AND NOT TARGET stepscope_arrow)
       endforeach()
       message(STATUS "Arrow ${version}: pyarrow wheel in ${libraries}")
     else()
-      message(WARNING "No Arrow C++: neither find_package(Arrow, Parquet) nor a Python with pyarrow. Run script/bootstrap, or set "
-                      "-DSTEPSCOPE_PYARROW_PYTHON=/path/to/python, or build without uploads: -DSTEPSCOPE_ARROW=OFF")
+      set(severity FATAL_ERROR)
+      if(STEPSCOPE_ONLY)
+        set(severity WARNING)  # a partial build may do without
+      endif()
+      message(${severity} "No Arrow C++: neither find_package(Arrow, Parquet) nor a Python with pyarrow. Run script/bootstrap, or set "
+                          "-DSTEPSCOPE_PYARROW_PYTHON=/path/to/python, or build without uploads: -DSTEPSCOPE_ARROW=OFF")
     endif()
   endif()
 endif()

@@ -39,7 +39,8 @@ void AddBlock(store::v1::UploadPart& part, const PendingBlock& block) {
 void BlockCover::Add(const store::v1::UploadFile& file) {
   for (const store::v1::UploadBlocks& range : file.ranges()) {
     auto& places = places_[{static_cast<TableId>(file.table()), static_cast<uint16_t>(range.shard())}];
-    for (uint64_t seq = range.first_seq(); seq <= range.last_seq(); ++seq) places.insert(Place(range.slot(), static_cast<uint32_t>(seq)));
+    for (uint64_t seq = range.first_seq(); seq <= range.last_seq(); ++seq)
+      places.insert(Place(range.slot(), static_cast<uint32_t>(seq)));
   }
 }
 

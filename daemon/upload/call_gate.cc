@@ -21,7 +21,8 @@ auto Through(CallGate& gate, Call call) -> decltype(call()) {
 
 class GatedFile final : public Dataset::File {
  public:
-  GatedFile(std::unique_ptr<Dataset::File> file, std::shared_ptr<CallGate> gate) : file_(std::move(file)), gate_(std::move(gate)) {}
+  GatedFile(std::unique_ptr<Dataset::File> file, std::shared_ptr<CallGate> gate)
+      : file_(std::move(file)), gate_(std::move(gate)) {}
   ~GatedFile() override {
     gate_->EnterToCleanUp();  // an open multipart upload is aborted: one short request
     file_.reset();
@@ -47,7 +48,8 @@ class GatedFile final : public Dataset::File {
 
 class GatedDataset final : public Dataset {
  public:
-  GatedDataset(std::unique_ptr<Dataset> dataset, std::shared_ptr<CallGate> gate) : dataset_(std::move(dataset)), gate_(std::move(gate)) {}
+  GatedDataset(std::unique_ptr<Dataset> dataset, std::shared_ptr<CallGate> gate)
+      : dataset_(std::move(dataset)), gate_(std::move(gate)) {}
 
   absl::StatusOr<std::unique_ptr<File>> CreateParquet(const std::string& path, std::span<const ParquetColumn> columns) override {
     auto file = Through(*gate_, [&] { return dataset_->CreateParquet(path, columns); });

@@ -21,7 +21,7 @@ class CallGate {
   /// CANCELLED once stopping. Pairs with Leave when OK.
   absl::Status Enter();
   void EnterToCleanUp();  ///< also while stopping
-  void Leave();  ///< does not return once abandoned
+  void Leave();           ///< does not return once abandoned
   void Stop();
   bool stopping() const;
   /// True: the caller may go; the thread inside is cut off. False: no call is inside.

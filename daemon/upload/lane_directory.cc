@@ -9,12 +9,18 @@ namespace {
 std::string LabelOf(const EntityInfo& entity) {
   const EntityKey& key = entity.key;
   switch (key.kind) {
-    case EntityKind::kNode: return "node";
-    case EntityKind::kProcess: return entity.name.empty() ? fmt::format("process {}", key.a) : entity.name;
-    case EntityKind::kThread: return entity.name.empty() ? fmt::format("thread {}", key.c) : entity.name;
-    case EntityKind::kCpu: return fmt::format("cpu {}", key.a);
-    case EntityKind::kRank: return fmt::format("rank {}", key.a);
-    default: return key.text.empty() ? entity.name : key.text;
+    case EntityKind::kNode:
+      return "node";
+    case EntityKind::kProcess:
+      return entity.name.empty() ? fmt::format("process {}", key.a) : entity.name;
+    case EntityKind::kThread:
+      return entity.name.empty() ? fmt::format("thread {}", key.c) : entity.name;
+    case EntityKind::kCpu:
+      return fmt::format("cpu {}", key.a);
+    case EntityKind::kRank:
+      return fmt::format("rank {}", key.a);
+    default:
+      return key.text.empty() ? entity.name : key.text;
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/upload/manifest.h"
 
-#include <cstdlib>
-
 #include <fmt/format.h>
+
+#include <cstdlib>
 
 #include "daemon/upload/json_text.h"
 
@@ -28,7 +28,9 @@ std::string TableName(uint32_t table) {
 void WriteFiles(JsonText& json, uint32_t part, const store::v1::UploadPart& record) {
   for (const store::v1::UploadFile& file : record.files()) {
     json.BeginObject().Int("part", part).Text("table", TableName(file.table())).Text("path", file.path());
-    json.Int("rows", static_cast<int64_t>(file.rows())).Int("bytes", static_cast<int64_t>(file.bytes())).Text("sha256", file.sha256());
+    json.Int("rows", static_cast<int64_t>(file.rows()))
+        .Int("bytes", static_cast<int64_t>(file.bytes()))
+        .Text("sha256", file.sha256());
     json.EndObject();
   }
 }

@@ -46,7 +46,9 @@ ObjectPaths::ObjectPaths(const UploadRun& run)
 std::string ObjectPaths::Table(std::string_view table, uint32_t part) const {
   return fmt::format("v1/{}/{}/{}-{}.parquet", table, job_, stem_, part);
 }
-std::string ObjectPaths::PartManifest(uint32_t part) const { return fmt::format("v1/_jobs/{}/parts/{}-{}.json", job_, stem_, part); }
+std::string ObjectPaths::PartManifest(uint32_t part) const {
+  return fmt::format("v1/_jobs/{}/parts/{}-{}.json", job_, stem_, part);
+}
 std::string ObjectPaths::ClosingManifest() const { return fmt::format("v1/_jobs/{}/{}.json", job_, stem_); }
 
 }  // namespace stepscope

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/upload/run_upload.h"
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "base/status.h"
 #include "daemon/upload/lane_directory.h"
@@ -29,7 +29,8 @@ RunUpload::RunUpload(const Seams& seams, UploadRun run, int64_t part_bytes)
     : seams_(seams), run_(std::move(run)), part_bytes_(part_bytes), paths_(run_) {}
 
 bool RunUpload::HasPlanned() const {
-  return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part.second.state() != store::v1::UploadPart::DONE; });
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const auto& part) { return part.second.state() != store::v1::UploadPart::DONE; });
 }
 
 absl::Status RunUpload::Load() {
@@ -37,8 +38,8 @@ absl::Status RunUpload::Load() {
   const absl::Status scan = seams_.store->ForEachUpload(run_.run, [&](uint32_t number, std::string_view value) {
     store::v1::UploadPart part;
     if (!part.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-      status = absl::DataLossError(fmt::format("upload progress of run {}, part {} is damaged; delete the job to start over",
-                                               run_.run.value, number));
+      status = absl::DataLossError(
+          fmt::format("upload progress of run {}, part {} is damaged; delete the job to start over", run_.run.value, number));
       return false;
     }
     if (number == kClosingPart) {
@@ -135,8 +136,9 @@ absl::Status RunUpload::FinishPart(Dataset& dataset, uint32_t number) {
 void RunUpload::SweepUploads(Dataset& dataset, const std::string& path) const {
   const absl::StatusOr<int> swept = dataset.SweepUploads(path);
   if (!swept.ok()) {
-    spdlog::warn("run {}: an unfinished upload of an earlier process may remain; let the bucket expire incomplete multipart uploads: {}",
-                 run_.run.value, std::string(swept.status().message()));
+    spdlog::warn(
+        "run {}: an unfinished upload of an earlier process may remain; let the bucket expire incomplete multipart uploads: {}",
+        run_.run.value, std::string(swept.status().message()));
   } else if (*swept > 0) {
     spdlog::info("run {}: aborted {} unfinished uploads of {}", run_.run.value, *swept, path);
   }
@@ -170,7 +172,8 @@ absl::Status RunUpload::FeedBlocks(const store::v1::UploadPart& part, const stor
     absl::StatusOr<DecodedBlock> block = DecodeBlock(bytes);
     if (!block.ok()) {
       ++damaged_blocks_;
-      spdlog::warn("run {}: a damaged block is left out of {}: {}", run_.run.value, file.path(), std::string(block.status().message()));
+      spdlog::warn("run {}: a damaged block is left out of {}: {}", run_.run.value, file.path(),
+                   std::string(block.status().message()));
       return true;
     }
     status = out.Add(*std::move(block));
@@ -182,8 +185,8 @@ absl::Status RunUpload::FeedBlocks(const store::v1::UploadPart& part, const stor
   STEPSCOPE_RETURN_IF_ERROR(seams_.store->ForEachBlock(run_.run, static_cast<TableId>(file.table()), begin, end, feed));
   STEPSCOPE_RETURN_IF_ERROR(status);
   if (found == file.blocks()) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("{}: {} of its {} blocks are no longer in the store; the part cannot be made again", file.path(),
-                                         file.blocks() - found, file.blocks()));
+  return absl::DataLossError(fmt::format("{}: {} of its {} blocks are no longer in the store; the part cannot be made again",
+                                         file.path(), file.blocks() - found, file.blocks()));
 }
 
 absl::StatusOr<WallClockMap> RunUpload::ReadWallClock() {

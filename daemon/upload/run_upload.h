@@ -63,8 +63,8 @@ class RunUpload {
   absl::Status CollectTable(TableId table, NodeTime begin);
   absl::Status Save(uint32_t number);
   absl::Status FinishPart(Dataset& dataset, uint32_t number);
-  absl::Status WriteFile(Dataset& dataset, const store::v1::UploadPart& part, store::v1::UploadFile& file, const WallClockMap& wall,
-                         const RowTexts& texts);
+  absl::Status WriteFile(Dataset& dataset, const store::v1::UploadPart& part, store::v1::UploadFile& file,
+                         const WallClockMap& wall, const RowTexts& texts);
   void SweepUploads(Dataset& dataset, const std::string& path) const;
   absl::Status FeedBlocks(const store::v1::UploadPart& part, const store::v1::UploadFile& file, TableFile& out);
   absl::StatusOr<bool> Exists(Dataset& dataset, const store::v1::UploadFile& file) const;

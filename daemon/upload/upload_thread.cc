@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/upload/upload_thread.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <limits>
@@ -9,9 +11,6 @@
 #include <random>
 #include <thread>
 #include <utility>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -76,7 +75,7 @@ class UploadLoop {
   const UploadConfig config_;
   const UploadSeams seams_;
   const std::shared_ptr<CallGate> gate_ = std::make_shared<CallGate>();
-  std::unique_ptr<Dataset> dataset_;                      ///< thread only
+  std::unique_ptr<Dataset> dataset_;                     ///< thread only
   std::map<RunId, std::unique_ptr<RunUpload>> uploads_;  ///< thread only
 
   mutable absl::Mutex mutex_;
@@ -258,7 +257,8 @@ void UploadLoop::Settle(RunId run, bool ended, const absl::Status& status) {
   }
   if (!ended) return;
   uploads_.erase(run);
-  TellJob(run, JobState::kDone, Enabled() ? fmt::format("uploaded to {}", config_.url) : "kept on this node; no upload is configured");
+  TellJob(run, JobState::kDone,
+          Enabled() ? fmt::format("uploaded to {}", config_.url) : "kept on this node; no upload is configured");
 }
 
 void UploadLoop::Fail(RunId run, bool ended, const absl::Status& status) {

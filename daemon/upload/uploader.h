@@ -48,15 +48,16 @@ class Uploader {
     const RunDictionary* dictionary;
     JobTable* jobs;
     const Clock* clock;
-    std::function<absl::Status()> drain = {};  ///< stores what is still in memory, before a tail or a request; none = nothing to do
-    std::string module_path = {};              ///< of stepscope_dataset.so; empty = beside the program (storage/parquet/dataset.h)
+    std::function<absl::Status()> drain =
+        {};                        ///< stores what is still in memory, before a tail or a request; none = nothing to do
+    std::string module_path = {};  ///< of stepscope_dataset.so; empty = beside the program (storage/parquet/dataset.h)
   };
   static std::unique_ptr<Uploader> Create(const UploadConfig& config, const Parts& parts);
   virtual ~Uploader() = default;
   virtual void Start() = 0;
-  virtual void Stop() = 0;                      ///< finishes or aborts the request in flight within 5 s
-  virtual void JobEnded(RunId run) = 0;         ///< tail and closing manifest
-  virtual void Request(RunId run) = 0;          ///< upload what is there, now
+  virtual void Stop() = 0;               ///< finishes or aborts the request in flight within 5 s
+  virtual void JobEnded(RunId run) = 0;  ///< tail and closing manifest
+  virtual void Request(RunId run) = 0;   ///< upload what is there, now
   virtual UploadStatus Status(RunId run) const = 0;
 };
 

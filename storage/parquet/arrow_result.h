@@ -32,11 +32,12 @@ inline DatasetCode ClassifyError(const std::string& text) {
   };
   if (has_any({"NO_SUCH_BUCKET", "NoSuchBucket"})) return DatasetCode::kNoBucket;
   if (has_any({"ACCESS_DENIED", "AccessDenied", "SIGNATURE", "SignatureDoesNotMatch", "INVALID_ACCESS_KEY", "InvalidAccessKeyId",
-               "INVALID_CLIENT_TOKEN_ID", "MISSING_AUTHENTICATION_TOKEN", "UNRECOGNIZED_CLIENT", "EXPIRED", "errno 13]", "errno 30]",
-               "errno 1]"})) {
+               "INVALID_CLIENT_TOKEN_ID", "MISSING_AUTHENTICATION_TOKEN", "UNRECOGNIZED_CLIENT", "EXPIRED", "errno 13]",
+               "errno 30]", "errno 1]"})) {
     return DatasetCode::kDenied;
   }
-  if (has_any({"NETWORK_CONNECTION", "curlCode", "REQUEST_TIMEOUT", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "THROTTLING", "INTERNAL_FAILURE"})) {
+  if (has_any({"NETWORK_CONNECTION", "curlCode", "REQUEST_TIMEOUT", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "THROTTLING",
+               "INTERNAL_FAILURE"})) {
     return DatasetCode::kUnreachable;
   }
   return DatasetCode::kFailed;

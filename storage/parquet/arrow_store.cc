@@ -3,7 +3,6 @@
 
 #include <arrow/filesystem/localfs.h>
 #include <arrow/filesystem/s3fs.h>
-
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,7 +25,9 @@ class ShortRetry final : public arrow::fs::S3RetryStrategy {
   bool ShouldRetry(const AWSErrorDetail& error, int64_t attempted_retries) override {
     return error.should_retry && attempted_retries + 1 < attempts_;
   }
-  int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t attempted_retries) override { return 200 << attempted_retries; }
+  int64_t CalculateDelayBeforeNextRetry(const AWSErrorDetail&, int64_t attempted_retries) override {
+    return 200 << attempted_retries;
+  }
 
  private:
   const int32_t attempts_;

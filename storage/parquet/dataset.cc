@@ -33,8 +33,8 @@ struct Place {
 
 bool IsLoopback(std::string_view host_port) {
   // "127." alone could be a name, "127.evil.example"
-  return (host_port.starts_with("127.") && host_port.find_first_not_of("0123456789.:") == std::string_view::npos) || host_port.starts_with("[::1]") || host_port == "localhost" ||
-         host_port.starts_with("localhost:");
+  return (host_port.starts_with("127.") && host_port.find_first_not_of("0123456789.:") == std::string_view::npos) ||
+         host_port.starts_with("[::1]") || host_port == "localhost" || host_port.starts_with("localhost:");
 }
 
 absl::Status ParseEndpoint(Place& place) {
@@ -51,8 +51,9 @@ absl::Status ParseEndpoint(Place& place) {
         fmt::format("upload endpoint {}: not of the form https://host:port; correct upload.endpoint", place.endpoint));
   }
   if (place.scheme == "http" && !IsLoopback(rest)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "upload endpoint {}: plain http would send the rows unencrypted; use https, or an address on this machine", place.endpoint));
+    return absl::InvalidArgumentError(
+        fmt::format("upload endpoint {}: plain http would send the rows unencrypted; use https, or an address on this machine",
+                    place.endpoint));
   }
   return absl::OkStatus();
 }
@@ -122,10 +123,10 @@ absl::StatusOr<LoadedModule> LoadModule(const DatasetOptions& options) {
     return absl::FailedPreconditionError(
         fmt::format("{} is of another release; install stepscoped and its lib folder together", path.string()));
   }
-  return absl::NotFoundError(
-      fmt::format("upload needs lib/stepscope_dataset.so, which does not open ({}); build with STEPSCOPE_ARROW=ON, or keep the lib "
-                  "folder of the release beside bin",
-                  cause));
+  return absl::NotFoundError(fmt::format(
+      "upload needs lib/stepscope_dataset.so, which does not open ({}); build with STEPSCOPE_ARROW=ON, or keep the lib "
+      "folder of the release beside bin",
+      cause));
 }
 
 absl::Status FolderError(absl::StatusCode code, const std::string& at, const DatasetResult& result) {
@@ -139,12 +140,13 @@ absl::Status ToStatus(const Place& place, const DatasetResult& result) {
       return absl::OkStatus();
     case DatasetCode::kDenied:
       if (!place.s3) return FolderError(absl::StatusCode::kPermissionDenied, at, result);
-      return absl::PermissionDeniedError(
-          fmt::format("{}: access denied: the access key or secret is wrong, or may not write there; check the AWS credentials that "
-                      "stepscoped sees (environment, ~/.aws, instance role) ({})",
-                      at, result.text));
+      return absl::PermissionDeniedError(fmt::format(
+          "{}: access denied: the access key or secret is wrong, or may not write there; check the AWS credentials that "
+          "stepscoped sees (environment, ~/.aws, instance role) ({})",
+          at, result.text));
     case DatasetCode::kNoBucket:
-      return absl::NotFoundError(fmt::format("{}: the bucket does not exist; create it or correct upload.url ({})", at, result.text));
+      return absl::NotFoundError(
+          fmt::format("{}: the bucket does not exist; create it or correct upload.url ({})", at, result.text));
     case DatasetCode::kUnreachable:
       return absl::UnavailableError(
           fmt::format("{}: no answer; check that the endpoint runs and can be reached from this node ({})", at, result.text));
@@ -197,7 +199,8 @@ class ModuleFile final : public Dataset::File {
   }
   absl::Status Create(DatasetStore& store, const std::string& path, std::span<const ParquetColumn> columns) {
     const DatasetSink sink = [](void* self, const void* data, size_t bytes) { static_cast<Sha256*>(self)->Add(data, bytes); };
-    return ToStatus(place_, store.CreateParquet(path.c_str(), columns.data(), static_cast<int32_t>(columns.size()), sink, &hash_, &file_));
+    return ToStatus(
+        place_, store.CreateParquet(path.c_str(), columns.data(), static_cast<int32_t>(columns.size()), sink, &hash_, &file_));
   }
   absl::Status BeginRowGroup() override { return ToStatus(place_, file_->BeginRowGroup()); }
   absl::Status WriteInts(std::span<const int64_t> values) override {
@@ -275,7 +278,8 @@ class ModuleDataset final : public Dataset {
     void* handle = dlopen((folder_ / "stepscope_sweep.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     void* entry = handle != nullptr ? dlsym(handle, kSweepEntryPoint) : nullptr;
     if (entry != nullptr) return reinterpret_cast<SweepEntryPoint>(entry);
-    return absl::NotFoundError(fmt::format("lib/stepscope_sweep.so does not open ({}); keep the lib folder of the release together", dlerror()));
+    return absl::NotFoundError(
+        fmt::format("lib/stepscope_sweep.so does not open ({}); keep the lib folder of the release together", dlerror()));
   }
 
   const Place place_;

@@ -22,7 +22,8 @@ struct DatasetOptions {
   std::string endpoint;  ///< http://127.0.0.1:9444; empty = AWS. Plain http is accepted for loopback only.
   std::string region;
   std::string sse_c_key_file;  ///< 32 raw bytes
-  std::string module_path;     ///< empty = stepscope_dataset.so in ../lib of the program, then beside it; stepscope_sweep.so lies beside it
+  std::string
+      module_path;  ///< empty = stepscope_dataset.so in ../lib of the program, then beside it; stepscope_sweep.so lies beside it
 };
 
 struct FileTotals {
@@ -45,7 +46,8 @@ class Dataset {
     virtual absl::Status WriteStrings(std::span<const int32_t> indices, std::span<const std::string> dictionary) = 0;
     virtual absl::StatusOr<FileTotals> Close() = 0;
   };
-  virtual absl::StatusOr<std::unique_ptr<File>> CreateParquet(const std::string& path, std::span<const ParquetColumn> columns) = 0;
+  virtual absl::StatusOr<std::unique_ptr<File>> CreateParquet(const std::string& path,
+                                                              std::span<const ParquetColumn> columns) = 0;
   virtual absl::Status PutText(const std::string& path, std::string_view text) = 0;
   /// Bytes of the object; -1 when there is none.
   virtual absl::StatusOr<int64_t> Size(const std::string& path) = 0;

@@ -32,7 +32,7 @@ struct DatasetResult {
 };
 
 struct DatasetConfig {
-  const char* root = "";      ///< "bucket/prefix", or an absolute folder
+  const char* root = "";  ///< "bucket/prefix", or an absolute folder
   bool s3 = false;
   const char* endpoint = "";  ///< host:port; empty = AWS
   const char* scheme = "https";
@@ -86,8 +86,8 @@ using DatasetSink = void (*)(void* context, const void* data, size_t bytes);
 
 class DatasetStore {
  public:
-  virtual DatasetResult CreateParquet(const char* path, const ParquetColumn* columns, int32_t count, DatasetSink sink, void* context,
-                                      DatasetFile** file) = 0;
+  virtual DatasetResult CreateParquet(const char* path, const ParquetColumn* columns, int32_t count, DatasetSink sink,
+                                      void* context, DatasetFile** file) = 0;
   virtual DatasetResult PutBytes(const char* path, const void* data, size_t bytes) = 0;
   /// -1 when there is no such object.
   virtual DatasetResult Size(const char* path, int64_t* bytes) = 0;

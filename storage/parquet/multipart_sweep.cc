@@ -28,7 +28,8 @@ DatasetResult Failure(DatasetCode code, const std::string& text) {
 std::string UrlEncode(std::string_view text, std::string_view keep) {
   std::string encoded;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || keep.find(c) != std::string_view::npos;
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || keep.find(c) != std::string_view::npos;
     encoded += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<uint8_t>(c));
   }
   return encoded;
@@ -50,7 +51,8 @@ Answer Ask(const SweepTarget& target, const char* method, const std::string& url
   const std::string scope = fmt::format("aws:amz:{}:s3", target.keys->region);
   const std::string user = fmt::format("{}:{}", target.keys->access, target.keys->secret);
   curl_slist* list = curl_slist_append(nullptr, kEmptyBodyHash);
-  if (target.keys->token[0] != 0) list = curl_slist_append(list, fmt::format("x-amz-security-token: {}", target.keys->token).c_str());
+  if (target.keys->token[0] != 0)
+    list = curl_slist_append(list, fmt::format("x-amz-security-token: {}", target.keys->token).c_str());
   const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(list, &curl_slist_free_all);
   curl_easy_setopt(curl.get(), CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl.get(), CURLOPT_CUSTOMREQUEST, method);
@@ -95,7 +97,8 @@ DatasetResult Sweep(const SweepTarget& target, int32_t* aborted) {
   const std::vector<std::string> keys = Elements(list.body, "Key"), ids = Elements(list.body, "UploadId");
   for (size_t i = 0; i < ids.size() && i < keys.size(); ++i) {
     if (keys[i] != target.key) continue;  // another object's, whose name merely begins like ours
-    const std::string url = fmt::format("{}/{}?uploadId={}", bucket_url, UrlEncode(target.key, "-._~/"), UrlEncode(ids[i], "-._~"));
+    const std::string url =
+        fmt::format("{}/{}?uploadId={}", bucket_url, UrlEncode(target.key, "-._~/"), UrlEncode(ids[i], "-._~"));
     const Answer gone = Ask(target, "DELETE", url);
     if (!gone.result.ok()) return gone.result;
     ++*aborted;
@@ -106,8 +109,8 @@ DatasetResult Sweep(const SweepTarget& target, int32_t* aborted) {
 }  // namespace
 }  // namespace stepscope
 
-extern "C" __attribute__((visibility("default"))) stepscope::DatasetResult stepscope_sweep_v1(const stepscope::SweepTarget* target,
-                                                                                           int32_t* aborted) {
+extern "C" __attribute__((visibility("default"))) stepscope::DatasetResult stepscope_sweep_v1(
+    const stepscope::SweepTarget* target, int32_t* aborted) {
   try {
     return stepscope::Sweep(*target, aborted);
   } catch (const std::exception& error) {

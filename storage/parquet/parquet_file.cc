@@ -75,12 +75,18 @@ class TargetStream final : public arrow::io::OutputStream {
 
 std::shared_ptr<arrow::DataType> ArrowType(ParquetType type) {
   switch (type) {
-    case ParquetType::kInt64: return arrow::int64();
-    case ParquetType::kInt32: return arrow::int32();
-    case ParquetType::kUint32: return arrow::uint32();
-    case ParquetType::kReal: return arrow::float64();
-    case ParquetType::kTimeMicros: return arrow::timestamp(arrow::TimeUnit::MICRO, "UTC");
-    case ParquetType::kString: return arrow::dictionary(arrow::int32(), arrow::utf8());
+    case ParquetType::kInt64:
+      return arrow::int64();
+    case ParquetType::kInt32:
+      return arrow::int32();
+    case ParquetType::kUint32:
+      return arrow::uint32();
+    case ParquetType::kReal:
+      return arrow::float64();
+    case ParquetType::kTimeMicros:
+      return arrow::timestamp(arrow::TimeUnit::MICRO, "UTC");
+    case ParquetType::kString:
+      return arrow::dictionary(arrow::int32(), arrow::utf8());
   }
   return arrow::int64();
 }
@@ -98,7 +104,8 @@ std::shared_ptr<parquet::WriterProperties> Properties(const std::vector<ParquetC
 
 class ArrowParquetFile final : public DatasetFile {
  public:
-  ArrowParquetFile(std::shared_ptr<TargetStream> stream, std::vector<ParquetType> types, std::unique_ptr<parquet::arrow::FileWriter> writer)
+  ArrowParquetFile(std::shared_ptr<TargetStream> stream, std::vector<ParquetType> types,
+                   std::unique_ptr<parquet::arrow::FileWriter> writer)
       : stream_(std::move(stream)), types_(std::move(types)), writer_(std::move(writer)) {}
 
   DatasetResult BeginRowGroup() override {
@@ -115,8 +122,8 @@ class ArrowParquetFile final : public DatasetFile {
         ARROW_RETURN_NOT_OK(builder.Append(dictionary[i].data, static_cast<int32_t>(dictionary[i].bytes)));
       }
       ARROW_ASSIGN_OR_RAISE(const std::shared_ptr<arrow::Array> words, builder.Finish());
-      const arrow::DictionaryArray array(ArrowType(NextType()), std::make_shared<arrow::Int32Array>(rows, arrow::Buffer::Wrap(indices, rows)),
-                                         words);
+      const arrow::DictionaryArray array(ArrowType(NextType()),
+                                         std::make_shared<arrow::Int32Array>(rows, arrow::Buffer::Wrap(indices, rows)), words);
       return writer_->WriteColumnChunk(array);
     });
   }
@@ -146,11 +153,16 @@ class ArrowParquetFile final : public DatasetFile {
   static std::shared_ptr<arrow::Array> IntArray(ParquetType type, const int64_t* values, int64_t rows) {
     const std::shared_ptr<arrow::Buffer> wide = arrow::Buffer::Wrap(values, rows);
     switch (type) {
-      case ParquetType::kReal: return std::make_shared<arrow::DoubleArray>(rows, wide);
-      case ParquetType::kTimeMicros: return std::make_shared<arrow::TimestampArray>(ArrowType(type), rows, wide);
-      case ParquetType::kInt32: return std::make_shared<arrow::Int32Array>(rows, Narrow<int32_t>(values, rows));
-      case ParquetType::kUint32: return std::make_shared<arrow::UInt32Array>(rows, Narrow<uint32_t>(values, rows));
-      default: return std::make_shared<arrow::Int64Array>(rows, wide);
+      case ParquetType::kReal:
+        return std::make_shared<arrow::DoubleArray>(rows, wide);
+      case ParquetType::kTimeMicros:
+        return std::make_shared<arrow::TimestampArray>(ArrowType(type), rows, wide);
+      case ParquetType::kInt32:
+        return std::make_shared<arrow::Int32Array>(rows, Narrow<int32_t>(values, rows));
+      case ParquetType::kUint32:
+        return std::make_shared<arrow::UInt32Array>(rows, Narrow<uint32_t>(values, rows));
+      default:
+        return std::make_shared<arrow::Int64Array>(rows, wide);
     }
   }
   template <typename Int>

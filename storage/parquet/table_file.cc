@@ -87,14 +87,22 @@ class RowGroup {
 
   void FillInts(const LayoutColumn& column) {
     switch (column.source) {
-      case ColumnSource::kTime: return Fill([&](RowRef at) { return FloorToMicros(WallNs(at)); });
-      case ColumnSource::kWallTime: return Fill([&](RowRef at) { return WallNs(at); });
-      case ColumnSource::kRun: return Fill([&](RowRef) { return int64_t{context_.run.value}; });
-      case ColumnSource::kLane: return Fill([&](RowRef at) { return int64_t{LaneOf(at)}; });
-      case ColumnSource::kRank: return FillByLane([](const LaneIdentity& lane) { return int64_t{lane.rank}; });
-      case ColumnSource::kPid: return FillByLane([](const LaneIdentity& lane) { return int64_t{lane.pid}; });
-      case ColumnSource::kTid: return FillByLane([](const LaneIdentity& lane) { return int64_t{lane.tid}; });
-      default: return FillOwn(column.own);
+      case ColumnSource::kTime:
+        return Fill([&](RowRef at) { return FloorToMicros(WallNs(at)); });
+      case ColumnSource::kWallTime:
+        return Fill([&](RowRef at) { return WallNs(at); });
+      case ColumnSource::kRun:
+        return Fill([&](RowRef) { return int64_t{context_.run.value}; });
+      case ColumnSource::kLane:
+        return Fill([&](RowRef at) { return int64_t{LaneOf(at)}; });
+      case ColumnSource::kRank:
+        return FillByLane([](const LaneIdentity& lane) { return int64_t{lane.rank}; });
+      case ColumnSource::kPid:
+        return FillByLane([](const LaneIdentity& lane) { return int64_t{lane.pid}; });
+      case ColumnSource::kTid:
+        return FillByLane([](const LaneIdentity& lane) { return int64_t{lane.tid}; });
+      default:
+        return FillOwn(column.own);
     }
   }
   void FillOwn(size_t c) {
@@ -112,11 +120,16 @@ class RowGroup {
   void AppendWord(const LayoutColumn& column, RowRef at, WordColumn& words) {
     const uint32_t lane = LaneOf(at);
     switch (column.source) {
-      case ColumnSource::kNode: return words.Append(0, [&] { return context_.node; });
-      case ColumnSource::kProcess: return words.Append(lane, [&] { return lanes_.at(lane).process; });
-      case ColumnSource::kThread: return words.Append(lane, [&] { return lanes_.at(lane).thread; });
-      case ColumnSource::kLaneName: return words.Append(lane, [&] { return lanes_.at(lane).name; });
-      default: break;
+      case ColumnSource::kNode:
+        return words.Append(0, [&] { return context_.node; });
+      case ColumnSource::kProcess:
+        return words.Append(lane, [&] { return lanes_.at(lane).process; });
+      case ColumnSource::kThread:
+        return words.Append(lane, [&] { return lanes_.at(lane).thread; });
+      case ColumnSource::kLaneName:
+        return words.Append(lane, [&] { return lanes_.at(lane).name; });
+      default:
+        break;
     }
     const int64_t id = Value(at, column.own);
     words.Append(id, [&] {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/parquet/table_layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace stepscope {
 namespace {
@@ -12,9 +12,12 @@ namespace {
 ParquetType TypeOf(ColumnKind kind) {
   switch (kind) {
     case ColumnKind::kName:
-    case ColumnKind::kEntity: return ParquetType::kString;
-    case ColumnKind::kReal: return ParquetType::kReal;
-    default: return ParquetType::kInt64;
+    case ColumnKind::kEntity:
+      return ParquetType::kString;
+    case ColumnKind::kReal:
+      return ParquetType::kReal;
+    default:
+      return ParquetType::kInt64;
   }
 }
 

@@ -12,9 +12,9 @@ namespace stepscope {
 
 /// Where a Parquet column's values come from.
 enum class ColumnSource {
-  kTime,         ///< wall time in µs
-  kWallTime,     ///< wall time in ns
-  kOwn,          ///< a column of the table as it is; `own` says which
+  kTime,      ///< wall time in µs
+  kWallTime,  ///< wall time in ns
+  kOwn,       ///< a column of the table as it is; `own` says which
   kNode,
   kRun,
   kRank,

@@ -19,7 +19,8 @@ void WallClockMap::Freeze() {
 WallTime WallClockMap::At(NodeTime node) const {
   const bool holds = pairs_[hint_].node_ns <= node.ns && (hint_ + 1 == pairs_.size() || node.ns < pairs_[hint_ + 1].node_ns);
   if (!holds) {
-    const auto after = std::upper_bound(pairs_.begin(), pairs_.end(), node.ns, [](int64_t ns, const Pair& pair) { return ns < pair.node_ns; });
+    const auto after =
+        std::upper_bound(pairs_.begin(), pairs_.end(), node.ns, [](int64_t ns, const Pair& pair) { return ns < pair.node_ns; });
     hint_ = after == pairs_.begin() ? 0 : static_cast<size_t>(after - pairs_.begin()) - 1;
   }
   return {node.ns + (pairs_[hint_].wall_ns - pairs_[hint_].node_ns)};

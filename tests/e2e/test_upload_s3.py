@@ -28,6 +28,7 @@ TOOL = BUILD / "tests" / "upload_tool"
 SECOND = 1_000_000_000
 START_WALL = 1_700_000_000 * SECOND
 JOB_ID = "night/../run=7 é"
+PART_BYTES = 11_000_000
 THREAD_A, THREAD_B, METRIC, PROCESS, CPU = 11, 12, 13, 14, 15
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="build target upload_tool first")
@@ -73,7 +74,8 @@ class Gateway:
         self.process.wait()
 
     def file_system(self):
-        return pyarrow.fs.S3FileSystem(access_key="tester", secret_key="open-sesame", endpoint_override=self.endpoint, region="us-east-1")
+        return pyarrow.fs.S3FileSystem(access_key="tester", secret_key="open-sesame", endpoint_override=self.endpoint,
+                                       region="us-east-1")
 
     def objects(self, suffix):
         return sorted(p for p in (self.data / "bucket").rglob("*" + suffix) if ".sgwtmp" not in p.parts)
@@ -127,7 +129,7 @@ class Rows:
     def add_noise(self, slot, seq, bulky=0):
         """Slices with values that do not compress, to make objects bigger than one S3 part."""
         chance = random.Random(seq)
-        rows = [(THREAD_A, slot * SECOND + i, chance.getrandbits(40)) + tuple(chance.getrandbits(50) for _ in range(13))
+        rows = [(THREAD_A, slot * SECOND + i, chance.getrandbits(40)) + tuple(chance.getrandbits(62) for _ in range(13))
                 for i in range(bulky)]
         self.slices += bulky
         self.block("sched_slice", slot, seq, rows)
@@ -174,7 +176,8 @@ def mixed(tmp_path):
         rows.add_spans(min(slot, 9), seq, 400, chance)
     rows.block("counter", 5, 5, [(METRIC, 5 * SECOND + i, 3, 4602678819172646912 + i, 0) for i in range(10)])
     rows.block("clock_sample", 1, 6, [(PROCESS, 20 * SECOND, 0, 1, START_WALL + 50 * SECOND, 7)])
-    rows.block("loss", 30, 7, [(PROCESS, 30 * SECOND, 5, 1, THREAD_A, 1, 3, 42, 420), (PROCESS, 30 * SECOND + 1, 5, 2, 0, 8, 4, -1, -1)])
+    rows.block("loss", 30, 7, [(PROCESS, 30 * SECOND, 5, 1, THREAD_A, 1, 3, 42, 420),
+                               (PROCESS, 30 * SECOND + 1, 5, 2, 0, 8, 4, -1, -1)])
     return rows.save()
 
 
@@ -187,7 +190,8 @@ def test_rows_come_back_as_they_were_stored(gateway, mixed, tmp_path):
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("span", spans)
-    got = connection.execute("SELECT number, node_time_ns, wall_time_ns, dur_ns, name, rank, pid, tid, thread FROM span ORDER BY 1").fetchall()
+    columns = "number, node_time_ns, wall_time_ns, dur_ns, name, rank, pid, tid, thread"
+    got = connection.execute(f"SELECT {columns} FROM span ORDER BY 1").fetchall()
     assert got == sorted(mixed.spans)
     (first,) = connection.execute("SELECT min(epoch_us(time)) FROM span").fetchone()
     assert first == min(s[2] for s in mixed.spans) // 1000
@@ -254,12 +258,12 @@ def test_a_failure_says_what_to_do_and_the_next_try_works(gateway, mixed, tmp_pa
     assert table(gateway, "span").count_rows() == 2000
 
 
-@pytest.fixture
-def bulky(tmp_path):
-    """Parts above 10 MB, which Arrow sends as multipart uploads."""
+@pytest.fixture(scope="module")
+def bulky(tmp_path_factory):
+    """Two parts above 10 MB, which Arrow sends as multipart uploads."""
     chance = random.Random(6)
-    rows = Rows(tmp_path / "rows.txt")
-    for seq in range(8):
+    rows = Rows(tmp_path_factory.mktemp("bulky") / "rows.txt")
+    for seq in range(6):
         rows.add_noise(seq + 1, seq, bulky=40_000)
     rows.add_spans(3, 100, 300, chance)
     return rows.save()
@@ -288,7 +292,7 @@ def wait_until(condition, process):
 def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
     process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint,
-                   "--wait", 240, "--retry-ms", 200, "--part-bytes", 8_000_000)
+                   "--wait", 240, "--retry-ms", 200, "--part-bytes", PART_BYTES)
     wait_until(lambda: gateway.open_uploads() or gateway.objects(".parquet"), process)
     gateway.kill()
     gateway.start()
@@ -300,8 +304,9 @@ def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, t
 @pytest.mark.parametrize("moment", ["first multipart", "first object", "second object", "first manifest"])
 def test_a_killed_daemon_goes_on_without_doubling_rows(gateway, bulky, tmp_path, moment):
     load(bulky, tmp_path / "store")
-    arguments = ("--part-bytes", 8_000_000)
-    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint, *arguments)
+    arguments = ("--part-bytes", PART_BYTES)
+    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint,
+                   *arguments)
     wait_until({
         "first multipart": lambda: gateway.open_uploads(),
         "first object": lambda: len(gateway.objects(".parquet")) >= 1,
@@ -355,7 +360,8 @@ class RefusingProxy:
 def test_an_object_that_fails_half_way_leaves_nothing(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
     proxy = RefusingProxy(gateway)
-    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", f"http://127.0.0.1:{proxy.port}")
+    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix",
+                   "--endpoint", f"http://127.0.0.1:{proxy.port}")
     output, _ = process.communicate(timeout=120)
     proxy.listener.close()
     assert process.returncode == 1 and "access denied" in output, output
@@ -386,7 +392,8 @@ def bindings(output_folder):
                 continue
             words = line.split()
             at = words.index("file")
-            yield os.path.basename(words[at + 1]), os.path.basename(words[words.index("to") + 1]), line.split("`")[-1].split("'")[0]
+            provider = words[words.index("to") + 1]
+            yield os.path.basename(words[at + 1]), os.path.basename(provider), line.split("`")[-1].split("'")[0]
 
 
 def test_arrow_and_the_daemon_do_not_lend_each_other_symbols(gateway, mixed, tmp_path):
@@ -413,5 +420,6 @@ def test_arrow_and_the_daemon_do_not_lend_each_other_symbols(gateway, mixed, tmp
             foreign.add((user, provider, symbol))
     assert seen_module
     # Weak C++ symbols of the standard library that both sides instantiate are the loader's to unify.
-    foreign = {f for f in foreign if not f[2].startswith(("_ZNSt", "_ZNKSt", "_ZSt", "_ZTISt", "_ZTSSt", "_ZTVSt", "_ZGVNSt", "_ZZNSt"))}
+    standard = ("_ZNSt", "_ZNKSt", "_ZSt", "_ZTISt", "_ZTSSt", "_ZTVSt", "_ZGVNSt", "_ZZNSt")
+    foreign = {f for f in foreign if not f[2].startswith(standard)}
     assert foreign - {f for f in foreign if f[2] == "stepscope_dataset_v1"} == set()

@@ -83,6 +83,13 @@ TEST(TextTableTest, MissingCellsAreBlank) {
   EXPECT_EQ(table.Render(), "  A  B  C\n  1\n  2  3  4\n");
 }
 
+TEST(TextTableTest, NamesAreShortenedByCharactersAndKeepNoControlCharacters) {
+  EXPECT_EQ(Shortened("abcdef", 6), "abcdef");
+  EXPECT_EQ(Shortened("abcdefg", 6), "abcde…");
+  EXPECT_EQ(Shortened("äöüäöüä", 6), "äöüäö…");
+  EXPECT_EQ(Printable("a\x1b[31mb\n"), "a?[31mb?");
+}
+
 TEST(TextTableTest, WithoutRowsThereAreOnlyTitles) { EXPECT_EQ(TextTable({"A", ">B"}).Render(), "  A  B\n"); }
 
 }  // namespace

@@ -35,12 +35,15 @@ TEST(Dataset, RefusesUrlsThatCannotBeMeant) {
 TEST(Dataset, SendsNothingUnencryptedToAnotherMachine) {
   EXPECT_EQ(OpenStatus("s3://b/p", "http://10.0.0.5:9000").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(OpenStatus("s3://b/p", "http://localhost.evil.example").code(), absl::StatusCode::kInvalidArgument);
-  for (const char* endpoint : {"http://127.0.0.1:9444", "http://localhost:9000/", "http://[::1]:9", "https://s3.example.com", ""}) {
+  for (const char* endpoint :
+       {"http://127.0.0.1:9444", "http://localhost:9000/", "http://[::1]:9", "https://s3.example.com", ""}) {
     EXPECT_EQ(OpenStatus("s3://b/p", endpoint).code(), absl::StatusCode::kNotFound) << endpoint;  // the module, not the endpoint
   }
 }
 
-TEST(Dataset, AsksForAnEndpointWithAName) { EXPECT_EQ(OpenStatus("s3://b/p", "ftp://x").code(), absl::StatusCode::kInvalidArgument); }
+TEST(Dataset, AsksForAnEndpointWithAName) {
+  EXPECT_EQ(OpenStatus("s3://b/p", "ftp://x").code(), absl::StatusCode::kInvalidArgument);
+}
 
 }  // namespace
 }  // namespace stepscope

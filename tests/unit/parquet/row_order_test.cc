@@ -19,7 +19,8 @@ DecodedBlock BlockOf(const std::vector<std::pair<uint32_t, int64_t>>& lane_and_s
 
 std::vector<std::pair<uint32_t, int64_t>> Ordered(const std::vector<DecodedBlock>& blocks) {
   std::vector<std::pair<uint32_t, int64_t>> rows;
-  for (const RowRef at : LaneOrder(blocks)) rows.push_back({blocks[at.block].batch.lane[at.row], blocks[at.block].batch.columns[0][at.row]});
+  for (const RowRef at : LaneOrder(blocks))
+    rows.push_back({blocks[at.block].batch.lane[at.row], blocks[at.block].batch.columns[0][at.row]});
   return rows;
 }
 

@@ -18,7 +18,8 @@ const LayoutColumn* Find(const std::vector<LayoutColumn>& layout, std::string_vi
 TEST(TableLayout, NamesAreUniqueInEveryTable) {
   for (const TableSpec& table : AllTables()) {
     std::set<std::string> names;
-    for (const LayoutColumn& column : LayoutOf(table)) EXPECT_TRUE(names.insert(column.name).second) << table.name << " " << column.name;
+    for (const LayoutColumn& column : LayoutOf(table))
+      EXPECT_TRUE(names.insert(column.name).second) << table.name << " " << column.name;
   }
 }
 
@@ -27,7 +28,8 @@ TEST(TableLayout, EveryTableSaysWhenAndWho) {
     const std::vector<LayoutColumn> layout = LayoutOf(table);
     EXPECT_EQ(layout[0].name, "time");
     EXPECT_EQ(layout[0].type, ParquetType::kTimeMicros);
-    for (const char* name : {"node_time_ns", "wall_time_ns", "node", "run", "rank", "pid", "tid", "lane", "process", "thread", "lane_name"}) {
+    for (const char* name :
+         {"node_time_ns", "wall_time_ns", "node", "run", "rank", "pid", "tid", "lane", "process", "thread", "lane_name"}) {
       EXPECT_NE(Find(layout, name), nullptr) << table.name << " " << name;
     }
   }

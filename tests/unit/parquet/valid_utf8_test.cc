@@ -14,9 +14,9 @@ TEST(ValidUtf8, KeepsValidText) {
 
 TEST(ValidUtf8, ReplacesBytesThatAreNoSequence) {
   EXPECT_EQ(ValidUtf8("a\xFFz"), std::string("a") + kReplaced + "z");
-  EXPECT_EQ(ValidUtf8("\xC3"), kReplaced);                                                           // cut off
-  EXPECT_EQ(ValidUtf8("\xC0\xAF"), std::string(kReplaced) + kReplaced);                              // overlong
-  EXPECT_EQ(ValidUtf8("\xED\xA0\x80"), std::string(kReplaced) + kReplaced + kReplaced);              // surrogate
+  EXPECT_EQ(ValidUtf8("\xC3"), kReplaced);                                                               // cut off
+  EXPECT_EQ(ValidUtf8("\xC0\xAF"), std::string(kReplaced) + kReplaced);                                  // overlong
+  EXPECT_EQ(ValidUtf8("\xED\xA0\x80"), std::string(kReplaced) + kReplaced + kReplaced);                  // surrogate
   EXPECT_EQ(ValidUtf8("\xF4\x90\x80\x80"), std::string(kReplaced) + kReplaced + kReplaced + kReplaced);  // beyond U+10FFFF
 }
 

@@ -31,7 +31,8 @@ TEST(BlockCover, TellsBlocksOfOneSeqApart) {
 }
 
 TEST(CutPart, HasAFilePerTableWithItsRows) {
-  std::vector<PendingBlock> pending = {Block(TableId::kSpan, 5, 0, 1), Block(TableId::kSchedSlice, 5, 0, 0), Block(TableId::kSpan, 6, 0, 2)};
+  std::vector<PendingBlock> pending = {Block(TableId::kSpan, 5, 0, 1), Block(TableId::kSchedSlice, 5, 0, 0),
+                                       Block(TableId::kSpan, 6, 0, 2)};
   const store::v1::UploadPart part = CutPart(pending, 1 << 20);
   EXPECT_TRUE(pending.empty());
   ASSERT_EQ(part.files_size(), 2);
@@ -45,8 +46,8 @@ TEST(CutPart, HasAFilePerTableWithItsRows) {
 }
 
 TEST(CutPart, EndsAtItsBytesButTakesAtLeastOneBlock) {
-  std::vector<PendingBlock> pending = {Block(TableId::kSpan, 1, 0, 0, 500), Block(TableId::kSpan, 2, 0, 1, 60), Block(TableId::kSpan, 3, 0, 2, 60),
-                                       Block(TableId::kSpan, 4, 0, 3, 60)};
+  std::vector<PendingBlock> pending = {Block(TableId::kSpan, 1, 0, 0, 500), Block(TableId::kSpan, 2, 0, 1, 60),
+                                       Block(TableId::kSpan, 3, 0, 2, 60), Block(TableId::kSpan, 4, 0, 3, 60)};
   EXPECT_EQ(CutPart(pending, 100).files(0).blocks(), 1u);
   EXPECT_EQ(CutPart(pending, 100).files(0).blocks(), 2u);
   EXPECT_EQ(CutPart(pending, 100).files(0).blocks(), 1u);

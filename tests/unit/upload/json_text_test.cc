@@ -8,7 +8,15 @@ namespace {
 
 TEST(JsonText, WritesNestedValues) {
   JsonText json;
-  json.BeginObject().Int("n", INT64_MAX).BeginArray("list").BeginObject().EndObject().BeginObject().Text("a", "b").EndObject().EndArray();
+  json.BeginObject()
+      .Int("n", INT64_MAX)
+      .BeginArray("list")
+      .BeginObject()
+      .EndObject()
+      .BeginObject()
+      .Text("a", "b")
+      .EndObject()
+      .EndArray();
   json.BeginObject("empty").EndObject().EndObject();
   EXPECT_EQ(json.text(), R"({"n":9223372036854775807,"list":[{},{"a":"b"}],"empty":{}})");
 }

@@ -110,7 +110,8 @@ int Upload(const Input& input, Store& store, const UploadConfig& config, double 
   UploadSeams seams{&store, &input.dictionary, runs, &clock};
   seams.first_retry_ms = retry_ms;
   // The tool lies in tests/, beside lib/.
-  seams.module_path = (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/stepscope_dataset.so").string();
+  seams.module_path =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/stepscope_dataset.so").string();
   const std::unique_ptr<Uploader> uploader = CreateUploadThread(config, seams);
   uploader->Start();
   if (wait_seconds > 0) {
@@ -148,11 +149,13 @@ Input MakeSlices(int64_t count) {
     batch.interned = true;
     for (uint32_t row = 0; row < kMaxBlockRows && made < count; ++row, ++made) {
       const size_t t = random() % 64;
-      const int64_t dur = static_cast<int64_t>(turn_ns(random)) + 5000, wait = random() % 4 == 0 ? static_cast<int64_t>(random() % 200'000) : 1500;
+      const int64_t dur = static_cast<int64_t>(turn_ns(random)) + 5000,
+                    wait = random() % 4 == 0 ? static_cast<int64_t>(random() % 200'000) : 1500;
       now[t] += wait + static_cast<int64_t>(turn_ns(random));
       batch.Append(static_cast<uint32_t>(t + 1),
-                   {now[t], dur, wait, static_cast<int64_t>(t % 8), static_cast<int64_t>(1000 + random() % 8), static_cast<int64_t>(random() % 3),
-                    static_cast<int64_t>(200 + t % 5), static_cast<int64_t>(0x7f0000001000 + (t % 7) * 64), 0, ++seq[t], dur - 300, wait, 300, 0, 0});
+                   {now[t], dur, wait, static_cast<int64_t>(t % 8), static_cast<int64_t>(1000 + random() % 8),
+                    static_cast<int64_t>(random() % 3), static_cast<int64_t>(200 + t % 5),
+                    static_cast<int64_t>(0x7f0000001000 + (t % 7) * 64), 0, ++seq[t], dur - 300, wait, 300, 0, 0});
       now[t] += dur;
     }
     input.blocks.push_back({{kRun, TableId::kSchedSlice, seq_of_block, 0, seq_of_block}, std::move(batch)});
