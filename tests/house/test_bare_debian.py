@@ -100,3 +100,11 @@ def test_bootstrap_from_nothing_and_again_from_ready(bare_debian):
         ". /src/build/toolchain.env && $STEPSCOPE_GOBIN/versitygw --version && $STEPSCOPE_GOBIN/grpcurl --version",
     )
     enter(bare_debian, "/src/script/test", "--list")
+    # Every header and library the build asks for is there.
+    enter(
+        bare_debian,
+        "bash",
+        "-c",
+        "source /src/script/toolchain.sh && LoadToolchain && cd $ROOT && cmake --preset release --log-level=WARNING"
+        " -DPython3_EXECUTABLE=$STEPSCOPE_VENV/bin/python",
+    )
