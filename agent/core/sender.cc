@@ -157,8 +157,10 @@ void Sender::RecycleDrainedRings() {
   for (uint32_t ring = 1; ring < parts_.file->ring_count(); ++ring) {
     if (parts_.file->state(ring) != STEPSCOPE_RING_RETIRED) continue;
     if (!parts_.writers[ring].TellLoss() || !drain_.Drained(ring)) continue;
-    __atomic_fetch_add(&past_lost_, parts_.file->descriptor(ring)->lost_records, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&recycles_, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&past_lost_, parts_.file->descriptor(ring)->lost_records, __ATOMIC_SEQ_CST);
     parts_.file->Recycle(ring);
+    __atomic_fetch_add(&recycles_, 1, __ATOMIC_SEQ_CST);
     drain_.Forget(ring);
   }
 }

@@ -41,7 +41,9 @@ class Sender {
   void AbandonAfterFork(bool close_descriptors);
 
   // Records lost by ring generations that are over.
-  uint64_t past_lost() const { return __atomic_load_n(&past_lost_, __ATOMIC_RELAXED); }
+  uint64_t past_lost() const { return __atomic_load_n(&past_lost_, __ATOMIC_SEQ_CST); }
+  /// Odd while a ring's losses move from its descriptor to past_lost(); another value afterwards.
+  uint64_t recycles() const { return __atomic_load_n(&recycles_, __ATOMIC_SEQ_CST); }
 
  private:
   enum class Link { kDown, kAwaitingReply, kStreaming };
@@ -72,6 +74,7 @@ class Sender {
   HeldFd wake_send_;
   bool push_requested_ = false;  // atomic
   uint64_t past_lost_ = 0;       // atomic
+  uint64_t recycles_ = 0;        // atomic
 
   void* arena_memory_ = nullptr;
   const uint8_t* unsent_ = nullptr;  // output of the stream that the socket did not take yet

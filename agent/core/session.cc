@@ -273,11 +273,17 @@ void Session::CountDropped() {
 }
 
 uint64_t Session::Lost() const {
-  uint64_t lost = __atomic_load_n(&early_dropped_, __ATOMIC_RELAXED);
-  if (phase() != kOpen) return lost;
-  lost += __atomic_load_n(&file_.header()->no_ring_lost, __ATOMIC_RELAXED) + sender_.past_lost();
-  for (uint32_t ring = 0; ring < file_.ring_count(); ++ring) {
-    lost += __atomic_load_n(&file_.descriptor(ring)->lost_records, __ATOMIC_RELAXED);
+  const uint64_t early = __atomic_load_n(&early_dropped_, __ATOMIC_RELAXED);
+  if (phase() != kOpen) return early;
+  // Read again if a ring was recycled meanwhile: its losses would count twice or not at all. Bounded: a caller never hangs.
+  uint64_t lost = 0;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const uint64_t recycles = sender_.recycles();
+    lost = early + __atomic_load_n(&file_.header()->no_ring_lost, __ATOMIC_RELAXED) + sender_.past_lost();
+    for (uint32_t ring = 0; ring < file_.ring_count(); ++ring) {
+      lost += __atomic_load_n(&file_.descriptor(ring)->lost_records, __ATOMIC_SEQ_CST);
+    }
+    if (recycles % 2 == 0 && recycles == sender_.recycles()) break;
   }
   return lost;
 }
