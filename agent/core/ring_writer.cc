@@ -91,7 +91,9 @@ uint8_t* RingWriter::AdmitSlow(uint32_t bytes, uint32_t name, uint64_t open_afte
   sizes[count++] = bytes;
   bool tell_loss = loss_untold_;
   if (!Fits(sizes, count, open_after)) {
-    if (!loss_untold_ || loss == LossFirst::kRequired || !Fits(sizes + 1, count - 1, open_after)) return nullptr;
+    // An END alone always fits: its room, and that of the one PAD among the ENDs, was kept when its BEGIN was admitted. The PAD's
+    // share must not be asked for again here, or an END at the end of a lap would be lost without its BEGIN.
+    if (loss == LossFirst::kRequired || !Fits(sizes + count - 1, 1, 0)) return nullptr;
     tell_loss = false;
   }
   if (tell_loss) WriteLost();
