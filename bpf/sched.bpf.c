@@ -283,6 +283,14 @@ int BPF_PROG(sched_switch_no_state, bool preempt, struct task_struct* prev, stru
   return on_switch(preempt, prev, next, prev->__state);
 }
 
+/* A wait that a migration cuts enters run_delay before the switch-in, so the books of a thread begin where its wait begins. */
+static __always_inline void begin_books(struct task_struct* task, struct stepscope_thread_state* state) {
+  if (state->has_baseline) return;
+  struct stepscope_task_counters c = {};
+  read_baselines(&c, task);
+  stepscope_set_baseline(state, &c);
+}
+
 static __always_inline __u32 waker_kind_now(void) {
   __u32 zero = 0;
   struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
@@ -303,6 +311,7 @@ int BPF_PROG(sched_waking, struct task_struct* task) {
   if (!is_recorded(klass)) return 0;
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) return 0;
+  begin_books(task, state);
   __u32 kind = waker_kind_now();
   __u32 waker = kind == STEPSCOPE_WAKER_TASK ? (__u32)bpf_get_current_pid_tgid() : 0;
   stepscope_on_wake(state, bpf_ktime_get_ns(), waker, kind);
@@ -315,6 +324,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct* task) {
   if (!is_recorded(klass)) return 0;
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) return 0;
+  begin_books(task, state);
   state->is_new = 1;
   stepscope_on_wake(state, bpf_ktime_get_ns(), (__u32)bpf_get_current_pid_tgid(), STEPSCOPE_WAKER_TASK);
   return 0;

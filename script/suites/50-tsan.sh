@@ -4,7 +4,7 @@
 SUITE="ctest under ThreadSanitizer"
 Available() { [[ -f CMakeLists.txt ]]; }
 Run() {
-  local options=halt_on_error=1
+  local options=halt_on_error=1:die_after_fork=0
   [[ ! -f tests/tsan_suppressions ]] || options+=:suppressions=$ROOT/tests/tsan_suppressions
-  TSAN_OPTIONS=$options BuildAndCtest tsan no_sanitizer
+  TSAN_OPTIONS=$options BuildAndCtest tsan "no_sanitizer|no_tsan"
 }
