@@ -149,10 +149,11 @@ def page(options, results):
     return f"""# The demo training under nothing, stepscope and torch.profiler
 
 Commit {commit}; `script/bench demo --rounds {options.rounds} --steps {options.steps}`;
-{os.cpu_count()} × {model}, kernel {platform.release()}, no GPU. Training: `torchrun --nproc-per-node 2 examples/train_ddp_plain.py --steps {options.steps}` (two gloo ranks,
+{os.cpu_count()} × {model}, kernel {platform.release()}, no GPU.
+Training: `torchrun --nproc-per-node 2 examples/train_ddp_plain.py --steps {options.steps}` (two gloo ranks,
 four loader workers in all, OMP_NUM_THREADS=1). The three run after one another in each of {options.rounds} rounds; the first
-{WARM_UP} steps of a run are left out of the step time. Ratios are of medians, in brackets the smallest and largest ratio of runs of one round;
-"not shown" where that interval contains 1.
+{WARM_UP} steps of a run are left out of the step time. Ratios are of medians, in brackets the smallest and largest ratio of
+runs of one round; "not shown" where that interval contains 1.
 
 {table(results)}
 

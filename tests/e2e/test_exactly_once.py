@@ -108,7 +108,9 @@ def test_an_annotation_is_in_an_answer_within_a_second(daemon, capsys):
     p99 = lags[min(len(lags) - 1, int(len(lags) * 0.99))] / 1e6
     median = lags[len(lags) // 2] / 1e6
     with capsys.disabled():
-        print(f"\n  live lag of {len(lags)} annotations, grpcurl's start included: median {median:.0f} ms, p99 {p99:.0f} ms")
+        print(
+            f"\n  live lag of {len(lags)} annotations, grpcurl's start included: median {median:.0f} ms, p99 {p99:.0f} ms"
+        )
     assert p99 <= 1000
 
 

@@ -59,7 +59,10 @@ class Gateway:
         environment = dict(os.environ, ROOT_ACCESS_KEY="tester", ROOT_SECRET_KEY="open-sesame")
         self.process = subprocess.Popen(
             [find_gateway(), "--port", f"127.0.0.1:{self.port}", "--quiet", "posix", str(self.data)],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -74,8 +77,9 @@ class Gateway:
         self.process.wait()
 
     def file_system(self):
-        return pyarrow.fs.S3FileSystem(access_key="tester", secret_key="open-sesame", endpoint_override=self.endpoint,
-                                       region="us-east-1")
+        return pyarrow.fs.S3FileSystem(
+            access_key="tester", secret_key="open-sesame", endpoint_override=self.endpoint, region="us-east-1"
+        )
 
     def objects(self, suffix):
         return sorted(p for p in (self.data / "bucket").rglob("*" + suffix) if ".sgwtmp" not in p.parts)
@@ -103,7 +107,9 @@ class Rows:
             f"E\t{THREAD_B}\t3\t500\t77\t502\t-1\tpt_data_pin\t",
             f"E\t{METRIC}\t6\t500\t77\t0\t-1\t\tloss",
             f"E\t{CPU}\t4\t3\t0\t0\t-1\t\t",
-            "N\t1\tforward", "N\t2\tbackward ü", "N\t3\tloss",
+            "N\t1\tforward",
+            "N\t2\tbackward ü",
+            "N\t3\tloss",
         ]
         self.spans = []
         self.counters = []
@@ -129,8 +135,10 @@ class Rows:
     def add_noise(self, slot, seq, bulky=0):
         """Slices with values that do not compress, to make objects bigger than one S3 part."""
         chance = random.Random(seq)
-        rows = [(THREAD_A, slot * SECOND + i, chance.getrandbits(40)) + tuple(chance.getrandbits(62) for _ in range(13))
-                for i in range(bulky)]
+        rows = [
+            (THREAD_A, slot * SECOND + i, chance.getrandbits(40)) + tuple(chance.getrandbits(62) for _ in range(13))
+            for i in range(bulky)
+        ]
         self.slices += bulky
         self.block("sched_slice", slot, seq, rows)
 
@@ -140,10 +148,21 @@ class Rows:
 
 
 def tool(command, rows, store, *arguments, secret="open-sesame", **keywords):
-    environment = dict(os.environ, AWS_ACCESS_KEY_ID="tester", AWS_SECRET_ACCESS_KEY=secret, AWS_EC2_METADATA_DISABLED="true",
-                       AWS_REGION="us-east-1")
-    return subprocess.Popen([str(TOOL), command, "--rows", str(rows.path), "--store", str(store), *map(str, arguments)],
-                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **keywords)
+    environment = dict(
+        os.environ,
+        AWS_ACCESS_KEY_ID="tester",
+        AWS_SECRET_ACCESS_KEY=secret,
+        AWS_EC2_METADATA_DISABLED="true",
+        AWS_REGION="us-east-1",
+    )
+    return subprocess.Popen(
+        [str(TOOL), command, "--rows", str(rows.path), "--store", str(store), *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **keywords,
+    )
 
 
 def load(rows, store):
@@ -176,8 +195,12 @@ def mixed(tmp_path):
         rows.add_spans(min(slot, 9), seq, 400, chance)
     rows.block("counter", 5, 5, [(METRIC, 5 * SECOND + i, 3, 4602678819172646912 + i, 0) for i in range(10)])
     rows.block("clock_sample", 1, 6, [(PROCESS, 20 * SECOND, 0, 1, START_WALL + 50 * SECOND, 7)])
-    rows.block("loss", 30, 7, [(PROCESS, 30 * SECOND, 5, 1, THREAD_A, 1, 3, 42, 420),
-                               (PROCESS, 30 * SECOND + 1, 5, 2, 0, 8, 4, -1, -1)])
+    rows.block(
+        "loss",
+        30,
+        7,
+        [(PROCESS, 30 * SECOND, 5, 1, THREAD_A, 1, 3, 42, 420), (PROCESS, 30 * SECOND + 1, 5, 2, 0, 8, 4, -1, -1)],
+    )
     return rows.save()
 
 
@@ -196,7 +219,8 @@ def test_rows_come_back_as_they_were_stored(gateway, mixed, tmp_path):
     (first,) = connection.execute("SELECT min(epoch_us(time)) FROM span").fetchone()
     assert first == min(s[2] for s in mixed.spans) // 1000
     assert connection.execute("SELECT DISTINCT node, run, process, attempt, job FROM span").fetchall() == [
-        ("node-1", 7, "python train.py", 2, f"1000.slurm.{JOB_ID}")]
+        ("node-1", 7, "python train.py", 2, f"1000.slurm.{JOB_ID}")
+    ]
 
     counters = table(gateway, "counter").to_table().to_pydict()
     assert len(counters["value"]) == 10 and all(0.5 <= v < 0.501 for v in counters["value"])
@@ -214,7 +238,10 @@ def test_rows_come_back_as_they_were_stored(gateway, mixed, tmp_path):
     for file in manifest["files"]:
         content = (gateway.data / "bucket/team/prefix" / file["path"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == file["sha256"] and len(content) == file["bytes"]
-    assert len([p for p in gateway.objects(".json") if p.parent.name == "parts"]) == max(f["part"] for f in manifest["files"]) + 1
+    assert (
+        len([p for p in gateway.objects(".json") if p.parent.name == "parts"])
+        == max(f["part"] for f in manifest["files"]) + 1
+    )
     assert gateway.open_uploads() == []
 
 
@@ -237,18 +264,26 @@ def test_files_are_laid_out_for_other_engines(gateway, mixed, tmp_path):
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("case, words", [
-    ("secret", ["access denied", "access key or secret is wrong"]),
-    ("bucket", ["the bucket does not exist", "create it"]),
-    ("down", ["no answer", "endpoint runs"]),
-])
+@pytest.mark.parametrize(
+    "case, words",
+    [
+        ("secret", ["access denied", "access key or secret is wrong"]),
+        ("bucket", ["the bucket does not exist", "create it"]),
+        ("down", ["no answer", "endpoint runs"]),
+    ],
+)
 def test_a_failure_says_what_to_do_and_the_next_try_works(gateway, mixed, tmp_path, case, words):
     load(mixed, tmp_path / "store")
     if case == "down":
         gateway.kill()
     began = time.monotonic()
-    status, output = upload(gateway, mixed, tmp_path / "store", secret="wrong" if case == "secret" else "open-sesame",
-                            url="s3://nowhere/x" if case == "bucket" else "s3://bucket/team/prefix")
+    status, output = upload(
+        gateway,
+        mixed,
+        tmp_path / "store",
+        secret="wrong" if case == "secret" else "open-sesame",
+        url="s3://nowhere/x" if case == "bucket" else "s3://bucket/team/prefix",
+    )
     assert status == 1 and all(word in output for word in words), output
     assert time.monotonic() - began < 60
     if case == "down":
@@ -278,7 +313,8 @@ def check_exactly_once(gateway, rows):
     assert manifest["state"] == "complete"
     assert manifest["rows"] == {"sched_slice": rows.slices, "span": len(rows.spans)}
     assert sorted(f["path"] for f in manifest["files"]) == sorted(
-        str(p.relative_to(gateway.data / "bucket/team/prefix")) for p in gateway.objects(".parquet"))
+        str(p.relative_to(gateway.data / "bucket/team/prefix")) for p in gateway.objects(".parquet")
+    )
 
 
 def wait_until(condition, process):
@@ -291,8 +327,21 @@ def wait_until(condition, process):
 
 def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
-    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint,
-                   "--wait", 240, "--retry-ms", 200, "--part-bytes", PART_BYTES)
+    process = tool(
+        "upload",
+        bulky,
+        tmp_path / "store",
+        "--url",
+        "s3://bucket/team/prefix",
+        "--endpoint",
+        gateway.endpoint,
+        "--wait",
+        240,
+        "--retry-ms",
+        200,
+        "--part-bytes",
+        PART_BYTES,
+    )
     wait_until(lambda: gateway.open_uploads() or gateway.objects(".parquet"), process)
     gateway.kill()
     gateway.start()
@@ -305,14 +354,25 @@ def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, t
 def test_a_killed_daemon_goes_on_without_doubling_rows(gateway, bulky, tmp_path, moment):
     load(bulky, tmp_path / "store")
     arguments = ("--part-bytes", PART_BYTES)
-    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix", "--endpoint", gateway.endpoint,
-                   *arguments)
-    wait_until({
-        "first multipart": lambda: gateway.open_uploads(),
-        "first object": lambda: len(gateway.objects(".parquet")) >= 1,
-        "second object": lambda: len(gateway.objects(".parquet")) >= 2,
-        "first manifest": lambda: len(gateway.objects(".json")) >= 1,
-    }[moment], process)
+    process = tool(
+        "upload",
+        bulky,
+        tmp_path / "store",
+        "--url",
+        "s3://bucket/team/prefix",
+        "--endpoint",
+        gateway.endpoint,
+        *arguments,
+    )
+    wait_until(
+        {
+            "first multipart": lambda: gateway.open_uploads(),
+            "first object": lambda: len(gateway.objects(".parquet")) >= 1,
+            "second object": lambda: len(gateway.objects(".parquet")) >= 2,
+            "first manifest": lambda: len(gateway.objects(".json")) >= 1,
+        }[moment],
+        process,
+    )
     process.send_signal(signal.SIGKILL)
     process.wait()
     status, output = upload(gateway, bulky, tmp_path / "store", *arguments)
@@ -345,8 +405,11 @@ class RefusingProxy:
         try:
             while data := source.recv(1 << 16):
                 if watched and data.startswith(b"PUT ") and b"partNumber=2" in data.split(b"\r\n", 1)[0]:
-                    source.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n"
-                                   + f"Content-Length: {len(self.ANSWER)}\r\n\r\n".encode() + self.ANSWER)
+                    source.sendall(
+                        b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+                        + f"Content-Length: {len(self.ANSWER)}\r\n\r\n".encode()
+                        + self.ANSWER
+                    )
                     while source.recv(1 << 16):  # drained, so that the answer is not lost in a reset
                         pass
                     break
@@ -360,8 +423,15 @@ class RefusingProxy:
 def test_an_object_that_fails_half_way_leaves_nothing(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
     proxy = RefusingProxy(gateway)
-    process = tool("upload", bulky, tmp_path / "store", "--url", "s3://bucket/team/prefix",
-                   "--endpoint", f"http://127.0.0.1:{proxy.port}")
+    process = tool(
+        "upload",
+        bulky,
+        tmp_path / "store",
+        "--url",
+        "s3://bucket/team/prefix",
+        "--endpoint",
+        f"http://127.0.0.1:{proxy.port}",
+    )
     output, _ = process.communicate(timeout=120)
     proxy.listener.close()
     assert process.returncode == 1 and "access denied" in output, output
@@ -376,8 +446,17 @@ def test_a_server_that_hangs_does_not_hold_up_the_end(mixed, tmp_path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(16)
-        process = tool("upload", mixed, tmp_path / "store", "--url", "s3://bucket/x", "--wait", 2,
-                       "--endpoint", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        process = tool(
+            "upload",
+            mixed,
+            tmp_path / "store",
+            "--url",
+            "s3://bucket/x",
+            "--wait",
+            2,
+            "--endpoint",
+            f"http://127.0.0.1:{silent.getsockname()[1]}",
+        )
         began = time.monotonic()
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 1, output

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a stepscope block, written from docs/formats/block.md alone: a second opinion on the C++ decoder.
 
-    python3 block_reader.py FILE.hex     prints the block as JSON
+python3 block_reader.py FILE.hex     prints the block as JSON
 """
 
 import json

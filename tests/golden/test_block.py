@@ -25,8 +25,13 @@ def test_the_worked_example():
     block = load("block_example")
     assert block == {
         "header": {
-            "version": [1, 0], "table": 3, "run": 7, "rows": 3,
-            "min_time": 1_000_000, "max_time": 1_001_200, "clock_maps": [1],
+            "version": [1, 0],
+            "table": 3,
+            "run": 7,
+            "rows": 3,
+            "min_time": 1_000_000,
+            "max_time": 1_001_200,
+            "clock_maps": [1],
         },
         "lanes": [
             {"lane": 3, "first": 0, "rows": 1, "clock_error_ns": 0, "lossy": False},
@@ -49,11 +54,26 @@ def test_scheduler_turns():
     for i in range(2000):
         dur, wait = 1000 + i * 7919 % 30_011, i * 104_729 % 5003
         timer, user = i % 3 == 0, i % 4 == 0
-        expected.append((
-            100 + i % 7, 50_000_000_000 + i * 60_013 + wait, dur, wait, i % 7, 0 if timer else 41_000 + i % 5,
-            2 if timer else 1, -1 if user else 202, 0 if user else 0x7F1234560000 + i % 11 * 64, 3 if user else 0,
-            1_000_000 + i // 7, dur - i % 150, wait + i % 90, 0, 0, 0,
-        ))
+        expected.append(
+            (
+                100 + i % 7,
+                50_000_000_000 + i * 60_013 + wait,
+                dur,
+                wait,
+                i % 7,
+                0 if timer else 41_000 + i % 5,
+                2 if timer else 1,
+                -1 if user else 202,
+                0 if user else 0x7F1234560000 + i % 11 * 64,
+                3 if user else 0,
+                1_000_000 + i // 7,
+                dur - i % 150,
+                wait + i % 90,
+                0,
+                0,
+                0,
+            )
+        )
     block = load("block_sched_slice")
     assert rows_of(block, 15) == sorted(expected)
     lane = next(lane for lane in block["lanes"] if lane["lane"] == 103)
@@ -73,11 +93,13 @@ def test_doubles_and_a_late_row():
 
 
 def test_the_ends_of_the_number_line():
-    assert rows_of(load("block_extremes"), 9) == sorted([
-        (0xFFFFFFFF, I64_MAX, 0, 1, -1, I64_MIN, 1, I64_MAX, -1, 0),
-        (0, I64_MIN, I64_MAX, 1, 0, I64_MAX, 1, I64_MIN, 1, 0),
-        (0, -1, I64_MAX, 1, 1, 0, 1, 0, 0, 0),
-    ])
+    assert rows_of(load("block_extremes"), 9) == sorted(
+        [
+            (0xFFFFFFFF, I64_MAX, 0, 1, -1, I64_MIN, 1, I64_MAX, -1, 0),
+            (0, I64_MIN, I64_MAX, 1, 0, I64_MAX, 1, I64_MIN, 1, 0),
+            (0, -1, I64_MAX, 1, 1, 0, 1, 0, 0, 0),
+        ]
+    )
 
 
 def test_an_empty_block():

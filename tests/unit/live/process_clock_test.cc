@@ -12,7 +12,8 @@ namespace {
 
 class ProcessClockTest : public testing::Test {
  protected:
-  ProcessClockTest() : proc_(std::filesystem::path(testing::TempDir()) / "process_clock"), clock_(proc_.string()) {
+  ProcessClockTest()
+      : proc_(std::filesystem::path(testing::TempDir()) / ("process_clock." + std::to_string(getpid()))), clock_(proc_.string()) {
     std::filesystem::create_directories(proc_ / "42" / "task" / "42");
     std::ofstream(proc_ / "42" / "stat") << "42 (a) b (c) S 7 42 42 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 3 0 9000 1 1 1\n";
     std::ofstream(proc_ / "42" / "task" / "42" / "schedstat") << "1000 200 3\n";

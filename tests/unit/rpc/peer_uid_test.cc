@@ -2,6 +2,7 @@
 #include "daemon/rpc/peer_uid.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,7 +15,7 @@ constexpr char kHeader[] = "  sl  local_address rem_address   st tx_queue rx_que
 /// A /proc/net with rows as the kernel prints them on a little-endian machine; 7461 is 1D25.
 class PeerUidTest : public testing::Test {
  protected:
-  PeerUidTest() : proc_(std::filesystem::path(testing::TempDir()) / "peer_uid") {
+  PeerUidTest() : proc_(std::filesystem::path(testing::TempDir()) / ("peer_uid." + std::to_string(getpid()))) {
     std::filesystem::create_directories(proc_ / "net");
     Write("tcp", "");
     Write("tcp6", "");
