@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/status.h"
-#include "daemon/ingest/utf8_text.h"
+#include "base/valid_utf8.h"
 
 namespace stepscope {
 namespace {
@@ -27,7 +27,7 @@ std::map<std::string, std::string> ParseFacts(std::string_view text) {
     text.remove_prefix(std::min(fact.size() + 1, text.size()));
     const size_t equals = fact.find('=');
     if (equals == 0 || equals == std::string_view::npos) continue;
-    facts.emplace(Utf8Text(fact.substr(0, equals)), Utf8Text(fact.substr(equals + 1)));
+    facts.emplace(ValidUtf8(fact.substr(0, equals)), ValidUtf8(fact.substr(equals + 1)));
   }
   return facts;
 }

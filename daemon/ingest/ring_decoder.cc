@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/ingest/utf8_text.h"
+#include "base/valid_utf8.h"
 
 namespace stepscope {
 namespace {
@@ -18,7 +18,7 @@ std::string_view TextOf(RingBytes record, size_t fixed_bytes, size_t bytes) {
 
 int64_t CutFlag(const NameEntry& name) { return (name.flags & 1) != 0 ? int64_t{kSpanNameCut} : 0; }
 
-std::string CommOf(const char (&comm)[16]) { return Utf8Text({comm, strnlen(comm, sizeof(comm))}); }
+std::string CommOf(const char (&comm)[16]) { return ValidUtf8({comm, strnlen(comm, sizeof(comm))}); }
 
 }  // namespace
 
@@ -83,7 +83,7 @@ void SessionDecoder::DecodeRecord(uint32_t ring, RingState& state, const stepsco
     case STEPSCOPE_RECORD_INFO: {
       const auto info = CopyRecord<stepscope_record_info>(record);
       if (info.bytes > record.size() - sizeof(info)) return Lose(state, LossReason::kMalformed, header.size, rows);
-      rows.facts.emplace_back(*names_.Find(ring, header.name).text, Utf8Text(TextOf(record, sizeof(info), info.bytes)));
+      rows.facts.emplace_back(*names_.Find(ring, header.name).text, ValidUtf8(TextOf(record, sizeof(info), info.bytes)));
       return Saw(state, info.ticks);
     }
     case STEPSCOPE_RECORD_WINDOW: {
@@ -124,7 +124,7 @@ void SessionDecoder::DefineName(uint32_t ring, const stepscope_record& header, R
     return Lose(state, LossReason::kMalformed, header.size, rows);
   }
   const RingName name{static_cast<uint8_t>(std::min<uint16_t>(head.domain, 255)), static_cast<uint8_t>(head.flags),
-                      Utf8Text(TextOf(record, sizeof(head), head.bytes))};
+                      ValidUtf8(TextOf(record, sizeof(head), head.bytes))};
   if (!names_.Define(ring, header.name, name)) return Lose(state, LossReason::kNameCap, header.size, rows);
   rows.names.push_back({identity_->session, ring, header.name, EncodeRingName(name)});
 }

@@ -50,6 +50,7 @@ struct JobTable::Impl {
   }
 
   absl::Status Save(const JobEntry& entry);
+  bool IsNewestRun(const JobEntry& entry) const;
   absl::Status ReadEntries();
   absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec);
   void Follow(JobEntry& entry, ProcessKey process, ProcessKey parent);
@@ -62,9 +63,16 @@ struct JobTable::Impl {
   absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, std::optional<ProcessKey>* new_root);
 };
 
+bool JobTable::Impl::IsNewestRun(const JobEntry& entry) const {
+  return std::ranges::none_of(entries, [&](const auto& other) {
+    return other.first > entry.snapshot.run.value && JobKeyOf(other.second.snapshot) == JobKeyOf(entry.snapshot);
+  });
+}
+
 absl::Status JobTable::Impl::Save(const JobEntry& entry) {
   Seal seal;
-  seal.meta.push_back({"job", JobKeyOf(entry.snapshot), EncodeJob(entry)});
+  // The job's own row speaks for its newest run; the uploader may still finish an older one.
+  if (IsNewestRun(entry)) seal.meta.push_back({"job", JobKeyOf(entry.snapshot), EncodeJob(entry)});
   seal.meta.push_back({"run", RunMetaId(entry.snapshot.run), EncodeRun(entry)});
   return store->Commit(seal);
 }

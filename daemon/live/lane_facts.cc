@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "daemon/live/valid_utf8.h"
+#include "base/valid_utf8.h"
 
 namespace stepscope {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/valid_utf8.h"
 #include "daemon/live/totals_proto.h"
-#include "daemon/live/valid_utf8.h"
 
 namespace stepscope {
 namespace {

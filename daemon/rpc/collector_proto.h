@@ -2,8 +2,8 @@
 // A collector's state as answers carry it.
 #pragma once
 
+#include "base/valid_utf8.h"
 #include "daemon/collector/collector_state.h"
-#include "daemon/live/valid_utf8.h"
 #include "stepscope/v1/types.pb.h"
 
 namespace stepscope {

@@ -4,7 +4,7 @@
 
 #include "analysis/loss_text.h"
 #include "base/status.h"
-#include "daemon/live/valid_utf8.h"
+#include "base/valid_utf8.h"
 #include "daemon/rpc/collector_proto.h"
 #include "daemon/rpc/control_handlers.h"
 

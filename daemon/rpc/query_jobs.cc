@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "base/valid_utf8.h"
 #include "daemon/live/own_cost.h"
-#include "daemon/live/valid_utf8.h"
 #include "daemon/rpc/collector_proto.h"
 #include "daemon/rpc/job_proto.h"
 #include "daemon/rpc/query_handlers.h"

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "base/status.h"
-#include "daemon/live/valid_utf8.h"
+#include "base/valid_utf8.h"
 #include "daemon/rpc/job_proto.h"
 #include "daemon/rpc/query_handlers.h"
 #include "daemon/rpc/row_scan.h"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "analysis/loss_text.h"
-#include "daemon/live/valid_utf8.h"
+#include "base/valid_utf8.h"
 #include "daemon/rpc/job_proto.h"
 
 namespace stepscope {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/rpc/watch.h"
 
+#include "base/valid_utf8.h"
 #include "daemon/live/totals_proto.h"
-#include "daemon/live/valid_utf8.h"
 #include "daemon/rpc/job_proto.h"
 #include "daemon/rpc/run_on_pool.h"
 

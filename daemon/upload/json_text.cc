@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "storage/parquet/valid_utf8.h"
+#include "base/valid_utf8.h"
 
 namespace stepscope {
 

@@ -5,8 +5,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status.h"
+#include "base/valid_utf8.h"
 #include "storage/parquet/row_order.h"
-#include "storage/parquet/valid_utf8.h"
 
 namespace stepscope {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "daemon/ingest/utf8_text.h"
+#include "base/valid_utf8.h"
 #include "tests/unit/ingest/ring_bytes.h"
 
 namespace stepscope {
@@ -308,12 +308,12 @@ TEST_F(RingDecoderTest, AnyPiecesOfTheSameBytesGiveTheSameRows) {
   EXPECT_EQ(spans_, whole);
 }
 
-TEST(Utf8TextTest, InvalidBytesBecomeReplacementCharacters) {
-  EXPECT_EQ(Utf8Text("plain"), "plain");
-  EXPECT_EQ(Utf8Text("gr\xC3\xBC\xC3\x9F \xF0\x9F\x94\xA5"), "gr\xC3\xBC\xC3\x9F \xF0\x9F\x94\xA5");
-  EXPECT_EQ(Utf8Text("a\xC0\x80z"), "a\xEF\xBF\xBD\xEF\xBF\xBDz");
-  EXPECT_EQ(Utf8Text("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
-  EXPECT_EQ(Utf8Text("cut\xE2\x82"), "cut\xEF\xBF\xBD\xEF\xBF\xBD");
+TEST(ValidUtf8InRecordsTest, InvalidBytesBecomeReplacementCharacters) {
+  EXPECT_EQ(ValidUtf8("plain"), "plain");
+  EXPECT_EQ(ValidUtf8("gr\xC3\xBC\xC3\x9F \xF0\x9F\x94\xA5"), "gr\xC3\xBC\xC3\x9F \xF0\x9F\x94\xA5");
+  EXPECT_EQ(ValidUtf8("a\xC0\x80z"), "a\xEF\xBF\xBD\xEF\xBF\xBDz");
+  EXPECT_EQ(ValidUtf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
+  EXPECT_EQ(ValidUtf8("cut\xE2\x82"), "cut\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
 }  // namespace

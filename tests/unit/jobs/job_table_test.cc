@@ -146,6 +146,18 @@ TEST_F(JobTableTest, ARunningJobIsNotForgottenAndAnEndedOneIs) {
   EXPECT_EQ(jobs_->Find("train").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(JobTableTest, AnOlderRunsUploadDoesNotRewriteTheReopenedJob) {
+  Sleeper root;
+  const JobSnapshot first = Start(root.key());
+  ASSERT_TRUE(jobs_->EndJob(first.run, "").ok());
+  const JobSnapshot second = Start(root.key());
+  ASSERT_NE(first.run, second.run);
+  jobs_->SetState(first.run, JobState::kDone, "uploaded");
+  Restart();
+  EXPECT_EQ(jobs_->Find("train")->run, second.run);
+  EXPECT_EQ(jobs_->Find("train")->state, JobState::kRunning);
+}
+
 TEST_F(JobTableTest, AnUnknownJobIsAnsweredWithTheKnownOnes) {
   const Sleeper root;
   Start(root.key(), "resnet");

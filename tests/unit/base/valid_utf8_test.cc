@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/live/valid_utf8.h"
+#include "base/valid_utf8.h"
 
 #include <gtest/gtest.h>
 
