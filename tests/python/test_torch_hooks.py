@@ -131,8 +131,9 @@ def test_users_see_pytorch_as_it_was(scripts):
             def __getitem__(self, index): raise LookupError("mine")
         try:
             next(iter(DataLoader(Broken())))
-        except LookupError:
-            assert "stepscope" not in traceback.format_exc()
+        except LookupError as error:
+            files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+            assert not any(name in file for file in files for name in ("_torch_hooks", "sitecustomize", "_agent")), files
         pickle.dumps(fetch._MapDatasetFetcher)
         """,
         path=[scripts.python_dir / "inject"],
