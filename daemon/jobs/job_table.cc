@@ -51,6 +51,8 @@ struct JobTable::Impl {
 
   absl::Status Save(const JobEntry& entry);
   bool IsNewestRun(const JobEntry& entry) const;
+  ProcessKey SeenWithPid(ProcessKey gone, uint32_t uid) const;
+  JobEntry* Knowing(ProcessKey process);
   absl::Status ReadEntries();
   absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec);
   void Follow(JobEntry& entry, ProcessKey process, ProcessKey parent);
@@ -159,15 +161,34 @@ int32_t JobTable::Impl::RankOf(const JobEntry& entry, ProcessKey process) const 
   return -1;
 }
 
+/// The running job that has this process, alive or just ended; nullptr = none.
+JobEntry* JobTable::Impl::Knowing(ProcessKey process) {
+  for (auto& [run, entry] : entries) {
+    if (!entry.Finished() && entry.seen.contains(process)) return &entry;
+  }
+  return nullptr;
+}
+
+/// A process that ended before anybody read its start time: the newest one with its pid that a running job of the user knows.
+ProcessKey JobTable::Impl::SeenWithPid(ProcessKey gone, uint32_t uid) const {
+  for (const auto& [run, entry] : entries) {
+    if (entry.Finished() || (entry.snapshot.uid != uid && uid != 0)) continue;
+    for (const ProcessKey& seen : entry.seen) {
+      if (seen.pid == gone.pid && seen.start_ticks > gone.start_ticks) gone = seen;
+    }
+  }
+  return gone;
+}
+
 absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts,
                                                     std::optional<ProcessKey>* new_root) {
+  if (process.start_ticks == 0) process = SeenWithPid(process, uid);
   const std::vector<ProcessKey> chain = Ancestry(process, kProc);
   JobEntry* entry = nullptr;
   for (const ProcessKey& ancestor : chain) {
-    const auto it = followed.find(ancestor);
-    if (it == followed.end()) continue;
-    JobEntry* candidate = Find(it->second);
-    if (candidate != nullptr && !candidate->Finished() && (candidate->snapshot.uid == uid || uid == 0)) entry = candidate;
+    JobEntry* candidate = Knowing(ancestor);
+    if (candidate == nullptr) continue;
+    if (candidate->snapshot.uid == uid || uid == 0) entry = candidate;
     break;
   }
   if (entry == nullptr) {

@@ -93,6 +93,15 @@ TEST_F(JobTableTest, TheWorkerMayBeHeardBeforeItsRank) {
   EXPECT_EQ(jobs_->Find("train")->ranks[0].process, self);
 }
 
+TEST_F(JobTableTest, AProcessGoneBeforeItsHelloWasReadBelongsToTheJobThatFollowedIt) {
+  Sleeper root;
+  const ProcessKey key = root.key();
+  const JobSnapshot job = Start(key);
+  root.Kill();
+  jobs_->OnProcessExit(job.run, key);
+  EXPECT_EQ(jobs_->RunForSession({key.pid, 0}, getuid(), {}).value(), job.run);
+}
+
 TEST_F(JobTableTest, NobodyJoinsAnothersJob) {
   const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
   const JobSnapshot job = Start(self);
