@@ -38,7 +38,10 @@ def test_optimizer_steps_steps_and_loader_waits_of_a_plain_script(scripts):
 
 
 def test_forked_loader_workers_record_their_own_fetches(scripts):
-    trainer, *workers = scripts.inject(TRAIN + "    main(workers=2, steps=4, loop=iter)\n")
+    sessions = scripts.inject(TRAIN + "    main(workers=2, steps=4, loop=iter)\n")
+    # A worker may fetch, and so say hello, before the trainer asks for its first batch.
+    trainer = next(session for session in sessions if session.named("dataloader.next"))
+    workers = [session for session in sessions if session is not trainer]
     assert len(trainer.named("dataloader.next")) == 5
     assert not trainer.named("dataloader.fetch")
     assert sorted(len(worker.named("dataloader.fetch")) for worker in workers) == [2, 2]
