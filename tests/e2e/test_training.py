@@ -150,7 +150,8 @@ def slices_by_lane(daemon, job):
         page = answer.get("slices", [])
         last_start = max((int(r["start_ns"]) for r in page), default=0)
         for row in page:
-            if answer.get("cut") and int(row["start_ns"]) == last_start:
+            # A page ends before its last start, which begins the next one; a turn still on at `begin` was on the page before.
+            if (answer.get("cut") and int(row["start_ns"]) == last_start) or int(row["start_ns"]) < begin:
                 continue
             seq = next(int(f["integer"]) for f in row["fields"] if f["name"] == "seq")
             by_lane.setdefault(row["lane"], []).append(seq)

@@ -85,7 +85,11 @@ class Gateway:
         return sorted(p for p in (self.data / "bucket").rglob("*" + suffix) if ".sgwtmp" not in p.parts)
 
     def open_uploads(self):
-        return [p for p in (self.data / "bucket").rglob(".sgwtmp/multipart/*/*") if p.is_dir()]
+        while True:
+            try:
+                return [p for p in (self.data / "bucket").rglob(".sgwtmp/multipart/*/*") if p.is_dir()]
+            except FileNotFoundError:  # a folder went while it was read: look again
+                continue
 
 
 @pytest.fixture
