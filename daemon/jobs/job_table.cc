@@ -35,7 +35,6 @@ struct JobTable::Impl {
 
   mutable std::mutex mu;
   std::map<uint32_t, JobEntry> entries;  // by run, every run the store knows
-  std::map<ProcessKey, RunId> followed;
   uint32_t next_run = 1;
 
   JobEntry* Find(RunId run) {
@@ -113,7 +112,6 @@ absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec) {
 }
 
 void JobTable::Impl::Follow(JobEntry& entry, ProcessKey process, ProcessKey parent) {
-  followed[process] = entry.snapshot.run;
   entry.alive.insert(process);
   if (entry.seen.insert(process).second) ++entry.snapshot.processes;
   if (parent.pid.value > 0) entry.parent[process] = parent;
@@ -219,7 +217,6 @@ void JobTable::Impl::MarkEnded(JobEntry& entry, const std::string& reason) {
   s.state_reason = reason;
   s.end_node = clock->Node();
   s.end_wall = clock->Wall();
-  for (const ProcessKey& process : entry.seen) followed.erase(process);
   for (RankInfo& rank : s.ranks) rank.alive = false;
   entry.alive.clear();
 }
@@ -250,7 +247,7 @@ void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* end
 }
 
 JobTable::JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks)
-    : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), {}, {}, {}, 1}) {}
+    : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), {}, {}, 1}) {}
 JobTable::~JobTable() = default;
 
 absl::Status JobTable::Impl::ReadEntries() {
@@ -385,7 +382,6 @@ void JobTable::OnProcessExit(RunId run, ProcessKey process) {
   JobEntry* entry = impl_->Find(run);
   if (entry == nullptr) return;
   entry->alive.erase(process);
-  impl_->followed.erase(process);
 }
 
 void JobTable::OnThread(RunId run, int64_t count) {
@@ -441,13 +437,6 @@ absl::StatusOr<JobSnapshot> JobTable::ByRun(RunId run) const {
   const std::lock_guard lock(impl_->mu);
   if (const JobEntry* entry = impl_->Find(run)) return entry->snapshot;
   return absl::NotFoundError(fmt::format("no run {}", run.value));
-}
-
-std::optional<RunId> JobTable::RunOf(ProcessKey process) const {
-  const std::lock_guard lock(impl_->mu);
-  const auto it = impl_->followed.find(process);
-  if (it == impl_->followed.end()) return std::nullopt;
-  return it->second;
 }
 
 std::vector<ProcessKey> JobTable::Processes(RunId run) const {

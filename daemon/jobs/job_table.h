@@ -126,8 +126,6 @@ class JobTable {
   /// By name, id or "<uid>.<kind>.<id>"; "" and "last" = the newest. NOT_FOUND lists what there is.
   absl::StatusOr<JobSnapshot> Find(const std::string& ref) const;
   absl::StatusOr<JobSnapshot> ByRun(RunId run) const;
-  /// Which run follows this process now; nullopt = none.
-  std::optional<RunId> RunOf(ProcessKey process) const;
   std::vector<ProcessKey> Processes(RunId run) const;  ///< alive ones, with their rank's process first
   /// Rank a process works for: its own, or that of its nearest ancestor with one; -1 = none.
   int32_t RankOf(RunId run, ProcessKey process) const;
