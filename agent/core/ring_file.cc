@@ -108,21 +108,18 @@ void RingFile::WriteHeader(const uint8_t session[16], uint32_t clock_kind) {
 
 uint64_t RingFile::ThreadRingOffset(uint32_t slot) const { return kThreadRingsOffset + (slot - 1) * Stride(thread_ring_bytes_); }
 
-// Asks for the memory first, by fallocate, which can say no: touching a page that cannot be had would kill the host.
+// Asks for the memory by fallocate, which can say no: touching a page that cannot be had would kill the host. The pages then
+// exist; mapping them is left to the first write to each (a minor fault per 4 KiB, once), which halves the price of a ring.
 bool RingFile::MakePagesPresent(uint64_t offset, uint64_t bytes) {
-  int fd = fd_.Use();
-  if (fd >= 0) {
-    long result = KernelCall(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(bytes));
-    if (result == -ENOSPC || result == -ENOMEM) return false;
+  const int fd = fd_.Use();
+  if (fd < 0)  // the host closed it
+    return !IsError(KernelCall(SYS_madvise, PointerArgument(base_ + offset), static_cast<long>(bytes), kAdvisePopulateWrite));
+  constexpr int kMostInterruptions = 1000;
+  for (int i = 0; i < kMostInterruptions; ++i) {
+    const long result = KernelCall(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(bytes));
+    if (result != -EINTR) return !IsError(result);
   }
-  if (!IsError(KernelCall(SYS_madvise, PointerArgument(base_ + offset), static_cast<long>(bytes), kAdvisePopulateWrite)))
-    return true;
-  constexpr uint64_t kPageBytes = 4096;
-  for (uint64_t at = offset; at < offset + bytes; at += kPageBytes) {
-    volatile uint8_t* page = base_ + at;
-    *page = *page;
-  }
-  return true;
+  return false;
 }
 
 bool RingFile::Claim(uint32_t slot) {
@@ -174,12 +171,12 @@ void RingFile::Recycle(uint32_t slot) {
   __atomic_store_n(&d->state, STEPSCOPE_RING_FREE, __ATOMIC_RELEASE);
 }
 
-void RingFile::CountWithoutRing(uint64_t ticks) {
+void RingFile::CountWithoutRing(uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
   stepscope_ring_header* h = header();
   uint64_t none = 0;
-  __atomic_compare_exchange_n(&h->no_ring_first_ticks, &none, ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-  __atomic_store_n(&h->no_ring_last_ticks, ticks, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&h->no_ring_lost, 1, __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(&h->no_ring_first_ticks, &none, first_ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  __atomic_store_n(&h->no_ring_last_ticks, last_ticks, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&h->no_ring_lost, records, __ATOMIC_RELAXED);
 }
 
 }  // namespace stepscope::agent

@@ -24,7 +24,7 @@ class RingFile {
   // `thread_ring_bytes` is a power of two, at least 4 KiB. Touches only the header.
   Failure Create(const uint8_t session[16], uint32_t clock_kind, uint64_t thread_ring_bytes);
 
-  // A free ring for the calling thread, its pages present: the slot, or kNone. Sets everything in the descriptor but head.
+  // A free ring for the calling thread, its memory there: the slot, or kNone. Sets everything in the descriptor but head.
   static constexpr uint32_t kNone = STEPSCOPE_RING_SLOTS;
   uint32_t AcquireThreadRing(int32_t tid, const char comm[16], uint64_t ticks);
   void AcquireSenderRing(int32_t tid, const char comm[16], uint64_t ticks);
@@ -34,7 +34,8 @@ class RingFile {
   // RETIRED → FREE, generation + 1: by the sender, when everything is acknowledged.
   void Recycle(uint32_t slot);
 
-  void CountWithoutRing(uint64_t ticks);
+  // Records that found no ring, and the interval in which they were dropped.
+  void CountWithoutRing(uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
 
   stepscope_ring_header* header() const { return reinterpret_cast<stepscope_ring_header*>(base_); }
   stepscope_ring_descriptor* descriptor(uint32_t slot) const {

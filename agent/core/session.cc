@@ -59,12 +59,15 @@ void Session::Prepare() {
 }
 
 RingWriter* Session::SlowThreadRing() {
-  if (phase() == kOff && guard_.Token() != ForkGuard::kWiped && CoarseNs() < __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED)) {
-    return nullptr;
+  const bool off = phase() == kOff && guard_.Token() != ForkGuard::kWiped &&
+                   CoarseNs() < __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED);
+  RingWriter* writer = nullptr;
+  if (!off) {
+    const int host_errno = errno;
+    if (Ready()) writer = AcquireRing();
+    errno = host_errno;
   }
-  const int host_errno = errno;
-  RingWriter* writer = Ready() ? AcquireRing() : nullptr;
-  errno = host_errno;
+  if (writer == nullptr) CountDropped();
   return writer;
 }
 
@@ -117,19 +120,15 @@ bool Session::WaitWhileOpening() {
     timespec pause{0, 50000};
     KernelCall(SYS_nanosleep, PointerArgument(&pause));
   }
-  if (phase() == kOpening) {
-    __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_SEQ_CST);
-    if (phase() == kOpen) CountEarlyDrops();
-    return false;
-  }
   return phase() == kOpen;
 }
 
 // Drops from before the session was open, into the ring file's books.
 void Session::CountEarlyDrops() {
-  for (uint64_t drops = __atomic_exchange_n(&early_dropped_, 0, __ATOMIC_SEQ_CST); drops != 0; --drops) {
-    file_.CountWithoutRing(clock_.Read());
-  }
+  const uint64_t drops = __atomic_exchange_n(&early_dropped_, 0, __ATOMIC_SEQ_CST);
+  const uint64_t now = clock_.Read();
+  const uint64_t first = __atomic_load_n(&early_first_ticks_, __ATOMIC_RELAXED);
+  if (drops != 0) file_.CountWithoutRing(drops, first != 0 ? first : now, now);
 }
 
 void Session::TurnOff() {
@@ -207,10 +206,7 @@ RingWriter* Session::AcquireRing() {
   KernelCall(SYS_prctl, PR_GET_NAME, PointerArgument(owner.comm));
   const uint64_t ticks = clock_.Read();
   const uint32_t slot = file_.AcquireThreadRing(owner.tid, owner.comm, ticks);
-  if (slot == RingFile::kNone) {
-    file_.CountWithoutRing(ticks);
-    return nullptr;
-  }
+  if (slot == RingFile::kNone) return nullptr;
   RingWriter* writer = &writers_[slot];
   writer->Open(file_.descriptor(slot), file_.data(slot), &names_, owner, ticks);
   pthread_setspecific(exit_key_, writer);
@@ -257,7 +253,7 @@ void Session::StartOver(Copy copy) {
   socket_.fd().Forget();
   file_ = RingFile();
   writers_ = nullptr;  // the old ones stay: a thread of the child may still remember one of them
-  early_dropped_ = 0;
+  early_dropped_ = early_first_ticks_ = 0;
   opener_tid_ = 0;
   try_wait_ns_ = next_try_ns_ = 0;
   state_.Set("idle: no record yet");
@@ -265,16 +261,18 @@ void Session::StartOver(Copy copy) {
 }
 
 void Session::CountDropped() {
-  if (phase() == kOpen) {
-    file_.CountWithoutRing(clock_.Read());
-  } else {
-    __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_RELAXED);
-  }
+  const uint64_t now = clock_.Read();
+  if (Usable()) return file_.CountWithoutRing(1, now, now);
+  uint64_t none = 0;
+  if (__atomic_load_n(&early_first_ticks_, __ATOMIC_RELAXED) == 0)
+    __atomic_compare_exchange_n(&early_first_ticks_, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&early_dropped_, 1, __ATOMIC_SEQ_CST);
+  if (Usable()) CountEarlyDrops();
 }
 
 uint64_t Session::Lost() const {
   const uint64_t early = __atomic_load_n(&early_dropped_, __ATOMIC_RELAXED);
-  if (phase() != kOpen) return early;
+  if (!Usable()) return early;
   // Read again if a ring was recycled meanwhile: its losses would count twice or not at all. Bounded: a caller never hangs.
   uint64_t lost = 0;
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -289,7 +287,7 @@ uint64_t Session::Lost() const {
 }
 
 bool Session::Flush(int timeout_ms) {
-  if (phase() != kOpen || guard_.Token() <= ForkGuard::kBeingRenewed) return false;
+  if (!Usable()) return false;
   uint64_t heads[STEPSCOPE_RING_SLOTS];
   uint32_t generations[STEPSCOPE_RING_SLOTS];
   const uint32_t count = file_.ring_count();

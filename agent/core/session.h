@@ -29,7 +29,8 @@ class Session {
   // Before the first record, from the library's constructor; also called by a record that comes earlier.
   void Prepare();
 
-  // The ring of the calling thread, or nullptr: then the record is dropped (and counted where there is a session).
+  // The ring of the calling thread, or nullptr: then the record is dropped, and counted: for Lost() at once, in the ring file's
+  // books as soon as there is a session.
   RingWriter* ThreadRing() {
     RingWriter* writer = thread_writer_;
     if (writer != nullptr && writer->fork_token() == guard_.Token()) [[likely]]
@@ -55,6 +56,9 @@ class Session {
 
   Phase phase() const { return static_cast<Phase>(__atomic_load_n(&phase_, __ATOMIC_ACQUIRE)); }
   void SetPhase(Phase phase) { __atomic_store_n(&phase_, static_cast<uint32_t>(phase), __ATOMIC_SEQ_CST); }
+
+  // Open, and by this very process: a copy made by a raw clone still says kOpen, but the ring file is not in its memory.
+  bool Usable() const { return guard_.Token() > ForkGuard::kBeingRenewed && phase() == kOpen; }
 
   RingWriter* SlowThreadRing();
   bool Ready();
@@ -84,6 +88,7 @@ class Session {
   unsigned exit_key_ = 0;
   uint64_t last_token_ = 0;     // atomic
   uint64_t early_dropped_ = 0;  // atomic; before there was a ring file to count in
+  uint64_t early_first_ticks_ = 0;  // atomic; of the first of them, 0: none
   int32_t opener_tid_ = 0;      // atomic
   uint64_t next_try_ns_ = 0;    // atomic
   uint64_t try_wait_ns_ = 0;

@@ -6,19 +6,17 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
 import pytest
+from s3_server import S3Server
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build"))
 BIN = BUILD / "bin"
 TORCH_PYTHON = os.environ.get("STEPSCOPE_TORCH_PYTHON", "")
 FULL = os.environ.get("STEPSCOPE_FULL") == "1"
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 
 @pytest.fixture
@@ -180,65 +178,9 @@ def spans(daemon, job="last", table="span"):
 
 @pytest.fixture
 def s3(short_dir):
-    """versitygw on loopback: .endpoint, .bucket, .env; .kill() and .start() again on the same port."""
-    gateway = S3(short_dir)
-    gateway.start()
-    yield gateway
-    gateway.kill()
-
-
-class S3:
-    bucket = "bucket"
-    env = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test-secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-
-    def __init__(self, directory):
-        self.directory = directory / "s3"
-        (self.directory / self.bucket).mkdir(parents=True)
-        self.port = free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen(
-            ["versitygw", "--port", f"127.0.0.1:{self.port}", "posix", str(self.directory)],
-            env={**os.environ, "ROOT_ACCESS_KEY": "test", "ROOT_SECRET_KEY": "test-secret"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        wait_until(lambda: can_connect(self.port), 30, "versitygw to listen")
-
-    def kill(self):
-        if self.process and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(10)
-
-    def settings(self, bucket=None):
-        return (
-            f"upload.url=s3://{bucket or self.bucket}/t",
-            f"upload.endpoint={self.endpoint}",
-            "upload.region=us-east-1",
-            "upload.jitter_ms=0",
-        )
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def can_connect(port):
-    import socket
-
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) == 0
+    server = S3Server(short_dir).start()
+    yield server
+    server.kill()
 
 
 def wait_until(condition, seconds, what):

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parquet on S3, end to end: upload_tool stores rows that this file made up and uploads them to versitygw, a real S3 server that
-checks signatures; pyarrow and DuckDB read them back. Needs a build (STEPSCOPE_BUILD, default build/) and versitygw in
-STEPSCOPE_GOBIN or PATH."""
+checks signatures; pyarrow and DuckDB read them back."""
 
 import hashlib
 import json
 import os
-import pathlib
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,13 +14,12 @@ import urllib.parse
 
 import duckdb
 import pyarrow.dataset as ds
-import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
+from conftest import BUILD
 from refusing_proxy import RefusingProxy
+from s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("STEPSCOPE_BUILD", ROOT / "build"))
 TOOL = BUILD / "tests" / "upload_tool"
 SECOND = 1_000_000_000
 START_WALL = 1_700_000_000 * SECOND
@@ -34,69 +30,11 @@ THREAD_A, THREAD_B, METRIC, PROCESS, CPU = 11, 12, 13, 14, 15
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason="build target upload_tool first")
 
 
-def find_gateway():
-    found = shutil.which("versitygw", path=os.pathsep.join([os.environ.get("STEPSCOPE_GOBIN", ""), os.environ["PATH"]]))
-    assert found, "versitygw is not there; script/bootstrap installs it"
-    return found
-
-
-class Gateway:
-    """versitygw over a folder. It cannot bind port 0, so a free port is taken and asked for again after a restart."""
-
-    def __init__(self, folder):
-        self.data = folder / "s3"
-        (self.data / "bucket").mkdir(parents=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process = None
-
-    @property
-    def endpoint(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self):
-        environment = dict(os.environ, ROOT_ACCESS_KEY="tester", ROOT_SECRET_KEY="open-sesame")
-        self.process = subprocess.Popen(
-            [find_gateway(), "--port", f"127.0.0.1:{self.port}", "--quiet", "posix", str(self.data)],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return self
-            except OSError:
-                assert self.process.poll() is None and time.monotonic() < deadline, "versitygw does not start"
-                time.sleep(0.02)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def file_system(self):
-        return pyarrow.fs.S3FileSystem(
-            access_key="tester", secret_key="open-sesame", endpoint_override=self.endpoint, region="us-east-1"
-        )
-
-    def objects(self, suffix):
-        return sorted(p for p in (self.data / "bucket").rglob("*" + suffix) if ".sgwtmp" not in p.parts)
-
-    def open_uploads(self):
-        while True:
-            try:
-                return [p for p in (self.data / "bucket").rglob(".sgwtmp/multipart/*/*") if p.is_dir()]
-            except FileNotFoundError:  # a folder went while it was read: look again
-                continue
-
-
 @pytest.fixture
 def gateway(tmp_path):
-    made = Gateway(tmp_path).start()
-    yield made
-    made.kill()
+    server = S3Server(tmp_path).start()
+    yield server
+    server.kill()
 
 
 class Rows:
@@ -151,10 +89,10 @@ class Rows:
         return self
 
 
-def tool(command, rows, store, *arguments, secret="open-sesame", **keywords):
+def tool(command, rows, store, *arguments, secret=SECRET_KEY, **keywords):
     environment = dict(
         os.environ,
-        AWS_ACCESS_KEY_ID="tester",
+        AWS_ACCESS_KEY_ID=ACCESS_KEY,
         AWS_SECRET_ACCESS_KEY=secret,
         AWS_EC2_METADATA_DISABLED="true",
         AWS_REGION="us-east-1",
@@ -285,7 +223,7 @@ def test_a_failure_says_what_to_do_and_the_next_try_works(gateway, mixed, tmp_pa
         gateway,
         mixed,
         tmp_path / "store",
-        secret="wrong" if case == "secret" else "open-sesame",
+        secret="wrong" if case == "secret" else SECRET_KEY,
         url="s3://nowhere/x" if case == "bucket" else "s3://bucket/team/prefix",
     )
     assert status == 1 and all(word in output for word in words), output

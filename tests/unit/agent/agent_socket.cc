@@ -67,7 +67,8 @@ std::optional<Greeting> AgentSocket::Accept(std::chrono::milliseconds wait) {
   if (!listener_.ok() || !Readable(listener_.get(), wait)) return std::nullopt;
   Greeting greeting;
   greeting.connection.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!greeting.connection.ok() || !Readable(greeting.connection.get(), wait)) return std::nullopt;
+  constexpr std::chrono::seconds kPatience{10};  // the child may be off the CPU between its connect and its hello
+  if (!greeting.connection.ok() || !Readable(greeting.connection.get(), kPatience)) return std::nullopt;
   char bytes[STEPSCOPE_HELLO_MAX_BYTES];
   iovec part{bytes, sizeof(bytes)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];

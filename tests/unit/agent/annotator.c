@@ -73,6 +73,7 @@ static int Steps(char** arguments) {
   pace_us = atol(arguments[2]);
   RunThreads(atol(arguments[0]), StepSome);
   int flushed = atoi(arguments[3]) != 0 ? stepscope_flush(atoi(arguments[3])) : 0;
+  if (atoi(arguments[3]) != 0 && !flushed) fprintf(stderr, "not flushed: %s\n", stepscope_state());
   printf("lost %llu flushed %d\n", (unsigned long long)stepscope_lost(), flushed);
   return 0;
 }
@@ -118,7 +119,10 @@ static int RawClone(char** arguments) {
   stepscope_annotate_begin("before the child");
   stepscope_end();
   pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-  if (child == 0) AnnotateChildAndDie();
+  if (child == 0) {
+    if (stepscope_lost() != 0 || stepscope_flush(0) != 0) _exit(1);  // before its first record nothing of it exists
+    AnnotateChildAndDie();
+  }
   return Reap(child);
 }
 

@@ -89,10 +89,28 @@ TEST_F(Process, WithoutADaemonEveryCallIsAQuickNothing) {
   socket_.StopListening();
   Child child = Run({"steps", "4", "100000", "0", "0"});
   EXPECT_EQ(child.Wait(), 0);
-  EXPECT_EQ(child.output(), "lost 0 flushed 0\n");
+  EXPECT_EQ(child.output(), "lost 800000 flushed 0\n");
   Child first = Run({"first"});
   EXPECT_EQ(first.Wait(), 0);
   EXPECT_NE(first.output().find("off: no daemon at " + socket_.path()), std::string::npos) << first.output();
+}
+
+TEST_F(Process, ADaemonThatComesLaterIsToldWhatWentBefore) {
+  socket_.StopListening();
+  Child child = Run({"steps", "1", "32000", "1000", "0"});  // at least two seconds; the agent tries again after one
+  std::this_thread::sleep_for(milliseconds(300));
+  socket_.ListenAgain();
+  std::optional<Greeting> greeting = socket_.Accept(kSoon);
+  ASSERT_TRUE(greeting.has_value());
+  EXPECT_EQ(child.Wait(), 0);
+  FileSums sums = ReadAll(greeting->ring_file.get());
+  EXPECT_GT(sums.user_records, 0u);
+  EXPECT_GT(sums.without_ring, 0u);
+  EXPECT_EQ(sums.user_records + sums.lost, 2u * 32000);
+  EXPECT_EQ(child.output(), "lost " + std::to_string(sums.lost) + " flushed 0\n");
+  const RingFileCopy file(greeting->ring_file.get());
+  EXPECT_LT(file.header().no_ring_first_ticks, greeting->hello.ticks);
+  EXPECT_GE(file.header().no_ring_last_ticks, greeting->hello.ticks);
 }
 
 TEST_F(Process, FullRingsDropAndTheBooksBalance) {
