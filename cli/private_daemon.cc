@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,9 +14,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/proc_stat.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cli/bundle.h"
@@ -29,20 +28,6 @@ namespace stepscope::cli {
 namespace {
 
 constexpr auto kStartTimeout = std::chrono::seconds(20);
-
-/// Field 22 of /proc/PID/stat; 0 when the process is gone.
-int64_t StartTicks(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  const size_t close = text.rfind(')');
-  if (close == std::string::npos) return 0;
-  std::istringstream fields(text.substr(close + 1));
-  std::string field;
-  for (int i = 3; i < 22 && fields >> field; ++i) continue;
-  int64_t start = 0;
-  fields >> start;
-  return start;
-}
 
 std::string ReadAll(int fd) {
   std::string text;
@@ -67,18 +52,22 @@ absl::StatusOr<DaemonAddress> FindPrivateDaemon(const std::string& data_dir) {
   const std::string path = data_dir + "/daemon.json";
   std::ifstream file(path);
   if (!file) return absl::NotFoundError(path + " is not there");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  google::protobuf::Struct json;
-  if (!google::protobuf::util::JsonStringToMessage(text, &json).ok()) {
-    return absl::NotFoundError(fmt::format("{} is not JSON; remove it", path));
-  }
-  const auto& fields = json.fields();
-  const auto get = [&](const char* key) { return fields.contains(key) ? fields.at(key) : google::protobuf::Value(); };
-  const auto pid = static_cast<pid_t>(get("pid").number_value());
-  if (pid <= 0 || StartTicks(pid) != static_cast<int64_t>(get("start_ticks").number_value())) {
+  const auto facts = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!facts.is_object()) return absl::NotFoundError(fmt::format("{} is not JSON; remove it", path));
+  const auto number = [&](const char* key) {
+    const auto found = facts.find(key);
+    return found != facts.end() && found->is_number() ? found->get<int64_t>() : 0;
+  };
+  const auto text = [&](const char* key) {
+    const auto found = facts.find(key);
+    return found != facts.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const Pid pid{static_cast<int32_t>(number("pid"))};
+  const auto stat = ReadProcStat(pid);
+  if (pid.value <= 0 || !stat || stat->start_ticks != number("start_ticks")) {
     return absl::NotFoundError(fmt::format("{} is of a daemon that is gone", path));
   }
-  return DaemonAddress{get("grpc").string_value(), get("http").string_value(), get("agent_socket").string_value(), pid};
+  return DaemonAddress{text("grpc"), text("http"), text("agent_socket"), pid.value};
 }
 
 absl::StatusOr<PrivateDaemon> PrivateDaemon::Start(const std::string& data_dir, const std::vector<std::string>& overrides) {

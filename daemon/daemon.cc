@@ -156,7 +156,7 @@ absl::Status RunningDaemon::StartSources() {
     }
   }
   if (!config_.upload_url.empty()) {
-    Uploader::Parts parts{store_.get(), reader_.get(), pipeline_.get(), jobs_.get(), &clock_};
+    Uploader::Parts parts{store_.get(), pipeline_.get(), jobs_.get(), &clock_};
     parts.drain = [this] { return pipeline_->Drain(); };
     uploader_ = Uploader::Create(UploadFrom(config_), parts);
     uploader_->Start();

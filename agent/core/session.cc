@@ -59,8 +59,8 @@ void Session::Prepare() {
 }
 
 RingWriter* Session::SlowThreadRing() {
-  const bool off = phase() == kOff && guard_.Token() != ForkGuard::kWiped &&
-                   CoarseNs() < __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED);
+  const bool off =
+      phase() == kOff && guard_.Token() != ForkGuard::kWiped && CoarseNs() < __atomic_load_n(&next_try_ns_, __ATOMIC_RELAXED);
   RingWriter* writer = nullptr;
   if (!off) {
     const int host_errno = errno;

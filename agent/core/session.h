@@ -86,11 +86,11 @@ class Session {
   bool has_exit_key_ = false;
   bool has_parent_ = false;
   unsigned exit_key_ = 0;
-  uint64_t last_token_ = 0;     // atomic
-  uint64_t early_dropped_ = 0;  // atomic; before there was a ring file to count in
+  uint64_t last_token_ = 0;         // atomic
+  uint64_t early_dropped_ = 0;      // atomic; before there was a ring file to count in
   uint64_t early_first_ticks_ = 0;  // atomic; of the first of them, 0: none
-  int32_t opener_tid_ = 0;      // atomic
-  uint64_t next_try_ns_ = 0;    // atomic
+  int32_t opener_tid_ = 0;          // atomic
+  uint64_t next_try_ns_ = 0;        // atomic
   uint64_t try_wait_ns_ = 0;
   uint64_t opened_ticks_ = 0;
   uint8_t session_id_[16] = {};

@@ -91,8 +91,8 @@ absl::Status SchedCollector::TrackNow(Pid root, RunId run) {
     state_.state = "on";
   }
   if (tasks_.Process(root.value) == nullptr) {
-    ProcessKey parent{{stat->parent}, 0};
-    if (std::optional<ProcStat> above = proc_.Stat(stat->parent)) parent.start_ticks = above->start_ticks;
+    ProcessKey parent{stat->parent, 0};
+    if (std::optional<ProcStat> above = proc_.Stat(stat->parent.value)) parent.start_ticks = above->start_ticks;
     FollowFound({root, stat->start_ticks}, run, klass, parent);
   }
   // A child made before its parent was followed is in /proc by now; one made later announces itself.
@@ -122,10 +122,11 @@ absl::StatusOr<uint8_t> SchedCollector::ClassFor(RunId run) {
 bool SchedCollector::FollowFoundDescendants(uint8_t klass, RunId run) {
   bool added = false;
   for (const ProcStat& stat : proc_.All()) {
-    TrackedProcess* parent = tasks_.Process(stat.parent);
-    if (parent == nullptr || parent->run != run || tasks_.Process(stat.pid) != nullptr || stat.pid == getpid()) continue;
+    TrackedProcess* parent = tasks_.Process(stat.parent.value);
+    if (parent == nullptr || parent->run != run || tasks_.Process(stat.pid.value) != nullptr || stat.pid.value == getpid())
+      continue;
     ProcessKey parent_key = parent->key;
-    FollowFound({{stat.pid}, stat.start_ticks}, run, klass, parent_key);
+    FollowFound({stat.pid, stat.start_ticks}, run, klass, parent_key);
     added = true;
   }
   return added;

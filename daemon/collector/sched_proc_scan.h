@@ -6,19 +6,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-namespace stepscope {
+#include "base/proc_stat.h"
 
-struct ProcStat {
-  int32_t pid = 0;
-  std::string comm;
-  char state = '?';  ///< as in /proc/PID/stat: R S D Z …
-  int32_t parent = 0;
-  int32_t threads = 0;
-  int64_t start_ticks = 0;  ///< field 22: clock ticks since boot
-};
+namespace stepscope {
 
 /// Ids as the process sees itself: the last entries of NSpid and NStgid, and the inode of that pid namespace (0 = not readable).
 struct InnerIds {
@@ -44,8 +36,5 @@ class ProcScan {
  private:
   std::string root_;
 };
-
-/// One /proc/PID/stat line; nullopt if it is none. A comm may hold blanks and brackets, so fields count from the last ')'.
-std::optional<ProcStat> ParseProcStat(std::string_view line);
 
 }  // namespace stepscope

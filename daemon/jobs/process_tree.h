@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What procfs says about one process: parent and start time. A root path is the seam for fake trees.
+// What procfs says about a process among others: its ancestors, and whether it still lives. `proc` is the root of procfs.
 #pragma once
 
 #include <string>
@@ -8,14 +8,6 @@
 #include "daemon/jobs/job_table.h"
 
 namespace stepscope {
-
-struct ProcStat {
-  ProcessKey process;
-  Pid parent;
-};
-
-/// NOT_FOUND when the process is gone.
-absl::StatusOr<ProcStat> ReadProcStat(Pid pid, const std::string& proc);
 
 /// The process itself, then its parents up to (not including) pid 1; stops early at one that vanished.
 std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc);

@@ -4,45 +4,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <sstream>
 
 namespace stepscope {
-namespace {
-
-/// Fields of /proc/PID/stat behind the command, which may hold spaces and parentheses: field n of proc(5) is fields[n - 3].
-constexpr size_t kParentField = 4 - 3;
-constexpr size_t kUserField = 14 - 3;
-constexpr size_t kSystemField = 15 - 3;
-constexpr size_t kStartField = 22 - 3;
-
-std::string ReadWhole(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-}  // namespace
-
-std::optional<ProcessClock::Stat> ProcessClock::ReadStat(ProcessKey process) const {
-  const std::string text = ReadWhole(fmt::format("{}/{}/stat", proc_, process.pid.value));
-  const size_t command_end = text.rfind(')');
-  if (command_end == std::string::npos) return std::nullopt;
-  std::istringstream rest(text.substr(command_end + 1));
-  std::string state;
-  rest >> state;
-  int64_t fields[kStartField + 1] = {};
-  for (size_t i = 1; i <= kStartField; ++i) {
-    if (!(rest >> fields[i])) return std::nullopt;
-  }
-  if (fields[kStartField] != process.start_ticks) return std::nullopt;
-  return Stat{fields[kParentField], fields[kUserField] + fields[kSystemField], fields[kStartField]};
+std::optional<ProcStat> ProcessClock::ReadStat(ProcessKey process) const {
+  auto stat = ReadProcStat(process.pid, proc_);
+  if (stat && stat->start_ticks != process.start_ticks) stat.reset();
+  return stat;
 }
 
 std::optional<SchedStat> ProcessClock::MainThread(ProcessKey process) const {
   if (!ReadStat(process)) return std::nullopt;
-  std::istringstream text(ReadWhole(fmt::format("{0}/{1}/task/{1}/schedstat", proc_, process.pid.value)));
+  std::istringstream text(ReadProcFile(fmt::format("{0}/{1}/task/{1}/schedstat", proc_, process.pid.value)));
   SchedStat stat;
   if (!(text >> stat.running_ns >> stat.runnable_ns)) return std::nullopt;
   return stat;
@@ -57,7 +30,7 @@ std::optional<int64_t> ProcessClock::CpuNs(ProcessKey process) const {
 std::optional<Pid> ProcessClock::Parent(ProcessKey process) const {
   const auto stat = ReadStat(process);
   if (!stat) return std::nullopt;
-  return Pid{static_cast<int32_t>(stat->parent)};
+  return stat->parent;
 }
 
 std::string ProcessClock::SchedStatProblem() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/proc_stat.h"
 #include "daemon/jobs/job_table.h"
 
 namespace stepscope {
@@ -28,12 +29,7 @@ class ProcessClock {
   std::string SchedStatProblem() const;
 
  private:
-  struct Stat {
-    int64_t parent;
-    int64_t cpu_ticks;
-    int64_t start_ticks;
-  };
-  std::optional<Stat> ReadStat(ProcessKey process) const;
+  std::optional<ProcStat> ReadStat(ProcessKey process) const;
 
   std::string proc_;
 };

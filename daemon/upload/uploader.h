@@ -44,7 +44,6 @@ class Uploader {
  public:
   struct Parts {
     Store* store;
-    const TableReader* reader;
     const RunDictionary* dictionary;
     JobTable* jobs;
     const Clock* clock;

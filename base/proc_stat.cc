@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/proc_stat.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "base/unique_fd.h"
+
+namespace stepscope {
+namespace {
+
+// The n-th (from 0) blank-separated word.
+std::string_view Word(std::string_view text, size_t n) {
+  for (;; --n) {
+    const size_t begin = text.find_first_not_of(" \n");
+    if (begin == std::string_view::npos) return {};
+    const size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    if (n == 0) return text.substr(begin, end - begin);
+    text.remove_prefix(end);
+  }
+}
+
+template <typename Int>
+bool ParseInt(std::string_view word, Int& value) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() && !word.empty();
+}
+
+}  // namespace
+
+std::optional<ProcStat> ParseProcStat(std::string_view line) {
+  const size_t open = line.find('(');
+  const size_t close = line.rfind(')');  // the comm may hold parentheses and blanks
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
+  const std::string_view behind = line.substr(close + 1);
+  const auto field = [behind](size_t number) { return Word(behind, number - 3); };  // as proc_pid_stat(5) numbers them
+  ProcStat stat;
+  stat.comm = line.substr(open + 1, close - open - 1);
+  const std::string_view state = field(3);
+  int64_t user_ticks = 0, system_ticks = 0;
+  const bool whole = !state.empty() && ParseInt(Word(line.substr(0, open), 0), stat.pid.value) &&
+                     ParseInt(field(4), stat.parent.value) && ParseInt(field(14), user_ticks) &&
+                     ParseInt(field(15), system_ticks) && ParseInt(field(20), stat.threads) &&
+                     ParseInt(field(22), stat.start_ticks);
+  if (!whole) return std::nullopt;
+  stat.state = state[0];
+  stat.cpu_ticks = user_ticks + system_ticks;
+  return stat;
+}
+
+std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc) {
+  return ParseProcStat(ReadProcFile(fmt::format("{}/{}/stat", proc, pid.value)));
+}
+
+std::string ReadProcFile(const std::string& path) {
+  constexpr size_t kMaxBytes = 64 << 10;
+  std::string text;
+  const unique_fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return text;
+  char chunk[4096];
+  while (text.size() < kMaxBytes) {
+    const ssize_t got = read(fd.get(), chunk, sizeof(chunk));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(chunk, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace stepscope

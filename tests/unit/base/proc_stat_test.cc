@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/proc_stat.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace stepscope {
+namespace {
+
+TEST(ProcStat, ACommMayHoldAnything) {
+  const std::string tail = " S 7 1 1 0 -1 4194304 1 2 3 4 500 60 7 8 20 0 3 0 123456 1000 10\n";
+  const std::optional<ProcStat> stat = ParseProcStat("42 (a) b (c)" + tail);
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->pid, Pid{42});
+  EXPECT_EQ(stat->comm, "a) b (c");
+  EXPECT_EQ(stat->state, 'S');
+  EXPECT_EQ(stat->parent, Pid{7});
+  EXPECT_EQ(stat->cpu_ticks, 560);
+  EXPECT_EQ(stat->threads, 3);
+  EXPECT_EQ(stat->start_ticks, 123456);
+}
+
+TEST(ProcStat, ACutLineIsNone) {
+  EXPECT_FALSE(ParseProcStat(""));
+  EXPECT_FALSE(ParseProcStat("42 (cut"));
+  EXPECT_FALSE(ParseProcStat("42 (cut) S 7"));
+}
+
+TEST(ProcStat, ItFindsItselfAndNobodyElse) {
+  const std::optional<ProcStat> self = ReadProcStat(Pid{getpid()});
+  ASSERT_TRUE(self);
+  EXPECT_EQ(self->pid, Pid{getpid()});
+  EXPECT_EQ(self->parent, Pid{getppid()});
+  EXPECT_GT(self->start_ticks, 0);
+  EXPECT_FALSE(ReadProcStat(Pid{getpid()}, "/nonexistent"));
+}
+
+}  // namespace
+}  // namespace stepscope
