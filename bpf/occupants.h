@@ -54,8 +54,7 @@ struct stepscope_cpu_history {
 #define STEPSCOPE_VERIFIED_ALONE static inline
 #endif
 
-STEPSCOPE_INLINE void stepscope_fill_bucket(struct stepscope_cpu_history* h, const struct stepscope_turn* turn,
-                                            uint64_t end_ns) {
+STEPSCOPE_INLINE void stepscope_fill_bucket(struct stepscope_cpu_history* h, const struct stepscope_turn* turn, uint64_t end_ns) {
   struct stepscope_bucket* bucket = &h->buckets[h->bucket & (STEPSCOPE_BUCKETS - 1)];
   if (bucket->end_ns != turn->on_ns || bucket->end_ns - bucket->start_ns >= STEPSCOPE_BUCKET_NS) {
     h->bucket++;
@@ -76,18 +75,33 @@ STEPSCOPE_INLINE void stepscope_fill_bucket(struct stepscope_cpu_history* h, con
   bucket->other_ns += ns;
 }
 
-/* `prev_tid` leaves this history's CPU and (tid, tgid) takes it. */
-STEPSCOPE_INLINE void stepscope_note_turn(struct stepscope_cpu_history* h, uint64_t now_ns, uint32_t prev_tid, uint32_t tid,
-                                          uint32_t tgid) {
+/* (tid, tgid) takes this history's CPU. */
+STEPSCOPE_INLINE void stepscope_note_turn(struct stepscope_cpu_history* h, uint64_t now_ns, uint32_t tid, uint32_t tgid) {
   uint64_t count = h->turn_count;
-  struct stepscope_turn* last = &h->turns[(count - 1) & (STEPSCOPE_TURNS - 1)];
-  if (count != 0 && last->tid != prev_tid) last->tid = STEPSCOPE_TID_UNSEEN;
   struct stepscope_turn* oldest = &h->turns[count & (STEPSCOPE_TURNS - 1)];
   if (count >= STEPSCOPE_TURNS) stepscope_fill_bucket(h, oldest, h->turns[(count + 1) & (STEPSCOPE_TURNS - 1)].on_ns);
   oldest->on_ns = now_ns;
   oldest->tid = tid;
   oldest->tgid = tgid;
   h->turn_count = count + 1;
+}
+
+/* Whether `tid`, which leaves the CPU now, is not the one that was seen taking it. */
+STEPSCOPE_INLINE int stepscope_missed_switch(const struct stepscope_cpu_history* h, uint32_t tid) {
+  return h->turn_count != 0 && h->turns[(h->turn_count - 1) & (STEPSCOPE_TURNS - 1)].tid != tid;
+}
+
+/* Puts the turn of (tid, tgid), which ends now and whose begin was not seen, into its place: it ran for `exec_ns`. Where that is
+ * not known, nobody can say when it and the turn before it changed. */
+STEPSCOPE_INLINE void stepscope_mend_turns(struct stepscope_cpu_history* h, uint64_t now_ns, uint32_t tid, uint32_t tgid,
+                                           uint64_t exec_ns) {
+  struct stepscope_turn* last = &h->turns[(h->turn_count - 1) & (STEPSCOPE_TURNS - 1)];
+  if (tid == 0 || exec_ns == 0) {
+    last->tid = STEPSCOPE_TID_UNSEEN;
+    return;
+  }
+  uint64_t on_ns = exec_ns < now_ns - last->on_ns ? now_ns - exec_ns : last->on_ns;
+  stepscope_note_turn(h, on_ns, tid, tgid);
 }
 
 STEPSCOPE_VERIFIED_ALONE int stepscope_add_part(struct stepscope_wait* wait, uint32_t tid, uint32_t tgid, uint64_t ns) {

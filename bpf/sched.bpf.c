@@ -337,10 +337,13 @@ static __always_inline int on_switch(bool preempt, struct task_struct* prev, str
   __u32 next_class = class_of_task(next);
   __u32 cpu = bpf_get_smp_processor_id();
   __u64 now_ns = bpf_ktime_get_ns();
+  struct stepscope_cpu_history* history = history_of(cpu);
+  if (history && stepscope_missed_switch(history, prev->pid))
+    stepscope_mend_turns(history, now_ns, prev->pid, prev->tgid, prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
   if (is_recorded(prev_class)) switch_out(prev, prev_class, preempt, prev_state, now_ns);
   if (is_recorded(next_class)) switch_in(next, next_class, cpu, now_ns);
-  struct stepscope_cpu_history* history = history_of(cpu);
-  if (history) stepscope_note_turn(history, now_ns, prev->pid, next->pid, next->tgid);
+  if (!history) return 0;
+  stepscope_note_turn(history, now_ns, next->pid, next->tgid);
   return 0;
 }
 

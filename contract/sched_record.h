@@ -60,7 +60,7 @@ enum stepscope_waker_kind {
   STEPSCOPE_WAKER_NET = 4,       /* a packet from outside */
   STEPSCOPE_WAKER_LOCAL_NET = 5, /* a packet a task of this machine sent: the sender */
   STEPSCOPE_WAKER_IRQ = 6,       /* any other interrupt */
-  STEPSCOPE_WAKER_NONE = 7 /* it was runnable all along: nothing had to wake it */
+  STEPSCOPE_WAKER_NONE = 7       /* it was runnable all along: nothing had to wake it */
 };
 
 enum stepscope_slice_flag {
@@ -140,12 +140,12 @@ struct stepscope_wait_part {
 struct stepscope_wait {
   uint8_t type; /* STEPSCOPE_WAIT */
   uint8_t klass;
-  uint16_t cpu; /* whose run queue it waited in */
-  uint32_t tid; /* who waited */
+  uint16_t cpu;     /* whose run queue it waited in */
+  uint32_t tid;     /* who waited */
   uint64_t time_ns; /* end */
   uint64_t start_ns;
-  uint64_t others_ns;  /* occupants beyond the parts */
-  uint64_t unknown_ns; /* before the history, or a switch was not seen */
+  uint64_t others_ns;                                     /* occupants beyond the parts */
+  uint64_t unknown_ns;                                    /* before the history, or a switch was not seen */
   struct stepscope_wait_part parts[STEPSCOPE_WAIT_PARTS]; /* ns 0 = unused */
 };
 

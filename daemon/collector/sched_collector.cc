@@ -135,8 +135,8 @@ absl::StatusOr<SchedBooks> SchedCollector::Books(RunId run) {
 }
 
 SchedCounters SchedCollector::Counters() const {
-  return {records_.load(),     slices_.load(),      unplaced_.load(),  refused_.load(),
-          slices_lost_.load(), waits_lost_.load(), events_lost_.load(), processes_.load(), live_threads_.load()};
+  return {records_.load(),    slices_.load(),      unplaced_.load(),  refused_.load(),     slices_lost_.load(),
+          waits_lost_.load(), events_lost_.load(), processes_.load(), live_threads_.load()};
 }
 
 CollectorState SchedCollector::State() const {
@@ -147,8 +147,9 @@ CollectorState SchedCollector::State() const {
   }
   SchedCounters now = Counters();
   state.numbers = {{"records", std::to_string(now.records)},         {"slices", std::to_string(now.slices)},
-                   {"slices_lost", std::to_string(now.slices_lost)}, {"waits_lost", std::to_string(now.waits_lost)}, {"events_lost", std::to_string(now.events_lost)},
-                   {"processes", std::to_string(now.processes)},     {"threads", std::to_string(now.threads)}};
+                   {"slices_lost", std::to_string(now.slices_lost)}, {"waits_lost", std::to_string(now.waits_lost)},
+                   {"events_lost", std::to_string(now.events_lost)}, {"processes", std::to_string(now.processes)},
+                   {"threads", std::to_string(now.threads)}};
   return state;
 }
 

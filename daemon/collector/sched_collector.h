@@ -96,13 +96,13 @@ class SchedCollector {
  private:
   struct TrackedRun {
     RunId run;
-    uint32_t uid = 0;  ///< whose job it is
+    uint32_t uid = 0;                             ///< whose job it is
     std::vector<stepscope_sched_books> at_start;  ///< per CPU; the class may have served an earlier run
     std::vector<stepscope_sched_books> reported;
   };
   struct HeldRecord {
     uint64_t time_ns;
-    uint64_t arrival;  ///< order within a ring, kept among equal times
+    uint64_t arrival;                                     ///< order within a ring, kept among equal times
     std::array<std::byte, sizeof(stepscope_wait)> bytes;  // the largest record
     bool operator<(const HeldRecord& other) const {
       return std::pair(time_ns, arrival) < std::pair(other.time_ns, other.arrival);
@@ -171,8 +171,8 @@ class SchedCollector {
   uint64_t drains_ = 0;
   NodeTime books_checked_;
 
-  std::atomic<uint64_t> records_{0}, slices_{0}, unplaced_{0}, refused_{0}, slices_lost_{0}, waits_lost_{0}, events_lost_{0}, processes_{0},
-      live_threads_{0};
+  std::atomic<uint64_t> records_{0}, slices_{0}, unplaced_{0}, refused_{0}, slices_lost_{0}, waits_lost_{0}, events_lost_{0},
+      processes_{0}, live_threads_{0};
 };
 
 }  // namespace stepscope

@@ -19,7 +19,11 @@ class Cpu {
  public:
   /// From now on `tid` is on the CPU, for `ns`.
   Cpu& Run(uint32_t tid, uint64_t ns) {
-    stepscope_note_turn(&history_, now_ns_, turns_.empty() ? 0 : turns_.back().tid, tid, tid / 100);
+    if (!turns_.empty() && stepscope_missed_switch(&history_, turns_.back().tid)) {
+      const uint64_t exec_ns = counts_exec ? now_ns_ - turns_.back().on_ns : 0;
+      stepscope_mend_turns(&history_, now_ns_, turns_.back().tid, turns_.back().tid / 100, exec_ns);
+    }
+    stepscope_note_turn(&history_, now_ns_, tid, tid / 100);
     turns_.push_back({now_ns_, tid});
     now_ns_ += ns;
     return *this;
@@ -30,6 +34,8 @@ class Cpu {
     now_ns_ += ns;
     return *this;
   }
+  bool counts_exec = true;
+
   stepscope_wait Walk(uint64_t wait_ns) const {
     stepscope_wait wait{};
     wait.start_ns = now_ns_ - wait_ns;
@@ -88,8 +94,15 @@ TEST(Occupants, WhatBeganBeforeTheHistoryIsUnknown) {
   EXPECT_EQ(Sum(wait), 25 * kMs);
 }
 
-TEST(Occupants, ATurnWithAnUnseenSwitchInItIsNobodys) {
+TEST(Occupants, AnUnseenSwitchIsMendedFromTheKernelsBooks) {
   Cpu cpu;
+  cpu.Run(7, kMs).Run(8, 2 * kMs).RunUnseen(9, 3 * kMs).Run(10, kMs);
+  EXPECT_EQ(Parts(cpu.Walk(7 * kMs)), cpu.Truth(7 * kMs));
+}
+
+TEST(Occupants, ATurnWithAnUnseenSwitchOfUnknownTimeInItIsNobodys) {
+  Cpu cpu;
+  cpu.counts_exec = false;
   cpu.Run(7, kMs).Run(8, kMs).RunUnseen(9, kMs).Run(10, kMs);
   const stepscope_wait wait = cpu.Walk(4 * kMs);
   EXPECT_EQ(wait.unknown_ns, 2 * kMs) << "thread 9 left, so thread 8's turn had ended somewhere in between";
