@@ -27,7 +27,8 @@ struct sched_entity {
 };
 
 struct sched_info {
-  unsigned long long run_delay; /* CONFIG_SCHED_INFO */
+  unsigned long long last_arrival; /* on its CPU, by the run queue's clock */
+  unsigned long long run_delay;    /* CONFIG_SCHED_INFO */
 };
 
 struct ns_common {
@@ -57,6 +58,7 @@ struct task_struct {
   unsigned int cpu;               /* before */
   unsigned int __state;
   int on_rq;
+  int on_cpu; /* CONFIG_SMP */
   int pid;
   int tgid;
   unsigned long nvcsw;
@@ -71,6 +73,17 @@ struct task_struct {
   struct pid* thread_pid;
   __u64 start_boottime;
   char comm[16];
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+  struct seq_file* seq;
+};
+
+struct bpf_iter__task {
+  struct bpf_iter_meta* meta;
+  struct task_struct* task;
 };
 
 struct pt_regs {

@@ -37,7 +37,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before load. */
 const volatile __u32 cpus_per_ring = 16;
-const volatile __u32 wake_bytes = 0; /* a ring wakes its reader each time it fills by so much (power of two); 0 = never */
+const volatile bool as_histogram = false; /* count turns and waits here instead of writing them */
+const volatile __u32 wake_bytes = 0;      /* a ring wakes its reader each time it fills by so much (power of two); 0 = never */
 
 /* Bumped at each attachment: thread state of an earlier one is stale. */
 __u32 attachment SEC(".data") = 0;
@@ -70,6 +71,13 @@ struct {
   __type(key, __u32);
   __type(value, struct stepscope_sched_books);
 } books SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1); /* classes, in that mode */
+  __type(key, __u32);
+  __type(value, struct stepscope_sched_histogram);
+} histograms SEC(".maps");
 
 /* Indexed by CPU. Not a per-CPU map: a migration reads the history of the CPU that is left. */
 struct {
@@ -169,10 +177,14 @@ static __always_inline void read_syscall(struct stepscope_task_counters* c, stru
 #endif
   c->syscall = nr < 0 ? -1 : (nr & SYSCALL_NR_MASK);
   c->arg0 = nr < 0 ? 0 : arg0;
+}
+
+/* poll's first argument is a pointer; what says more is the first descriptor it points to. Of the current task alone: it is its
+ * memory that is read. A page that is out reads as no descriptor. */
+static __always_inline void read_polled_fd(struct stepscope_task_counters* c) {
   if (c->syscall != NR_POLL && c->syscall != NR_PPOLL) return;
-  /* struct pollfd begins with the fd. A page that is out reads as no fd. */
   __s32 fd = -1;
-  bpf_probe_read_user(&fd, sizeof(fd), (const void*)arg0);
+  bpf_probe_read_user(&fd, sizeof(fd), (const void*)c->arg0);
   c->arg0 = (__u64)(__s64)fd;
 }
 
@@ -247,6 +259,60 @@ static __always_inline void write_exit(struct task_struct* task, struct stepscop
   submit(ring, record);
 }
 
+static __always_inline void count_in(uint64_t* buckets, __u64 ns) {
+  __u64 us = ns / 1000;
+  __u32 bucket = 0;
+  for (__u32 shift = 16; shift != 0; shift >>= 1) {
+    if (us >> shift == 0) continue;
+    us >>= shift;
+    bucket += shift;
+  }
+  bucket += us != 0;
+  if (bucket > STEPSCOPE_HISTOGRAM_BUCKETS - 1) bucket = STEPSCOPE_HISTOGRAM_BUCKETS - 1;
+  buckets[bucket & (STEPSCOPE_HISTOGRAM_BUCKETS - 1)]++;
+}
+
+static __always_inline struct stepscope_sched_histogram* histogram_of(__u32 klass) {
+  return bpf_map_lookup_elem(&histograms, &klass);
+}
+
+static __always_inline void count_turn(struct stepscope_thread_state* state, __u32 klass,
+                                       const struct stepscope_task_counters* c) {
+  struct stepscope_sched_histogram* histogram = histogram_of(klass);
+  if (!histogram) return;
+  __u64 ns = state->on_ns ? c->now_ns - state->on_ns : c->turn_exec_ns;
+  count_in(histogram->turns, ns);
+  histogram->run_ns += ns;
+}
+
+static __always_inline void count_wait(const struct stepscope_thread_state* state, __u32 klass) {
+  struct stepscope_sched_histogram* histogram = histogram_of(klass);
+  if (!histogram || state->turn_waker_kind == STEPSCOPE_WAKER_UNKNOWN) return;
+  count_in(histogram->waits, state->wait_ns);
+  histogram->wait_ns += state->wait_ns;
+}
+
+static __always_inline void switch_out_counted(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state,
+                                               __u64 now_ns) {
+  struct stepscope_sched_books* book = books_of(klass);
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!book || !state) return;
+  struct stepscope_task_counters c = {};
+  c.now_ns = now_ns;
+  c.switches = task->nvcsw + task->nivcsw;
+  c.turn_exec_ns = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+  c.tid = task->pid;
+  c.state = prev_state;
+  c.cpu = bpf_get_smp_processor_id();
+  c.is_preempted = preempt;
+  count_turn(state, klass, &c);
+  stepscope_on_switch_out(state, &c, 0);
+  book->slices++;
+  if (state->end_state != STEPSCOPE_STATE_DEAD) return;
+  read_baselines(&c, task);
+  write_exit(task, state, klass, &c, book);
+}
+
 static __always_inline void switch_out(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state, __u64 now_ns) {
   struct stepscope_sched_books* book = books_of(klass);
   if (!book) return;
@@ -258,6 +324,7 @@ static __always_inline void switch_out(struct task_struct* task, __u32 klass, bo
   struct stepscope_task_counters c = {};
   read_baselines(&c, task);
   read_syscall(&c, task);
+  read_polled_fd(&c);
   c.now_ns = now_ns;
   c.switches = task->nvcsw + task->nivcsw;
   c.turn_exec_ns = c.exec_ns - task->se.prev_sum_exec_runtime;
@@ -327,6 +394,7 @@ static __always_inline void switch_in(struct task_struct* task, __u32 klass, __u
   read_baselines(&c, task);
   c.now_ns = now_ns;
   stepscope_on_switch_in(state, &c);
+  if (as_histogram) return count_wait(state, klass);
   if (state->wait_ns < STEPSCOPE_WAIT_MIN_NS || state->announced_tid != (__u32)task->pid) return;
   struct stepscope_wait_piece piece;
   if (stepscope_end_piece(state, now_ns - state->wait_ns, now_ns, /*is_over=*/1, &piece)) write_wait(task, klass, cpu, &piece);
@@ -337,10 +405,12 @@ static __always_inline int on_switch(bool preempt, struct task_struct* prev, str
   __u32 next_class = class_of_task(next);
   __u32 cpu = bpf_get_smp_processor_id();
   __u64 now_ns = bpf_ktime_get_ns();
-  struct stepscope_cpu_history* history = history_of(cpu);
+  if (as_histogram && !is_recorded(prev_class) && !is_recorded(next_class)) return 0;
+  struct stepscope_cpu_history* history = as_histogram ? 0 : history_of(cpu);
   if (history && stepscope_missed_switch(history, prev->pid))
     stepscope_mend_turns(history, now_ns, prev->pid, prev->tgid, prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
-  if (is_recorded(prev_class)) switch_out(prev, prev_class, preempt, prev_state, now_ns);
+  if (is_recorded(prev_class) && as_histogram) switch_out_counted(prev, prev_class, preempt, prev_state, now_ns);
+  if (is_recorded(prev_class) && !as_histogram) switch_out(prev, prev_class, preempt, prev_state, now_ns);
   if (is_recorded(next_class)) switch_in(next, next_class, cpu, now_ns);
   if (!history) return 0;
   stepscope_note_turn(history, now_ns, next->pid, next->tgid);
@@ -415,7 +485,7 @@ int BPF_PROG(sched_waking, struct task_struct* task) {
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct* task) {
   __u32 klass = class_of_task(task);
-  if (!is_recorded(klass) || task->on_rq == ON_RQ_NOT) return 0;
+  if (as_histogram || !is_recorded(klass) || task->on_rq == ON_RQ_NOT) return 0;
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) return 0;
   __u64 wait_start_ns = stepscope_wait_start(state);
@@ -509,5 +579,47 @@ int BPF_PROG(softirq_raised, unsigned int vector) {
   if (!context) return 0;
   bool by_task = !context->in_irq && !context->in_timer && !context->softirq;
   context->net_sender = by_task ? (__u32)bpf_get_current_pid_tgid() : 0;
+  return 0;
+}
+
+/* A thread that has not been switched since it is recorded has no state; the run queue's clock of its last arrival is all there
+ * is, good for one that runs. */
+static __always_inline __u64 last_arrival_of(struct task_struct* task, __u64 now_ns) {
+  if (!bpf_core_field_exists(task->sched_info.last_arrival) || !task->sched_info.last_arrival) return 0;
+  __u64 clock_ns = queue_clock_of(task);
+  return clock_ns > task->sched_info.last_arrival ? now_ns - (clock_ns - task->sched_info.last_arrival) : 0;
+}
+
+/* Read once a second while somebody watches: what each recorded thread is doing now, also if that lasts for minutes. */
+SEC("iter/task")
+int open_turns(struct bpf_iter__task* context) {
+  struct task_struct* task = context->task;
+  if (!task) return 0;
+  __u32 klass = class_of_task(task);
+  if (!is_recorded(klass)) return 0;
+  __u64 now_ns = bpf_ktime_get_ns();
+  struct stepscope_thread_state* state = bpf_task_storage_get(&threads, task, 0, 0);
+  bool is_known = state && state->owner == ((attachment << 8) | klass);
+  struct stepscope_task_counters c = {};
+  struct stepscope_open_turn turn = {};
+  turn.tid = task->pid;
+  turn.tgid = task->tgid;
+  turn.klass = klass;
+  turn.cpu = cpu_of(task);
+  turn.is_on_cpu = bpf_core_field_exists(task->on_cpu) ? task->on_cpu != 0 : is_known && state->on_ns;
+  turn.syscall = -1;
+  if (turn.is_on_cpu) {
+    turn.since_ns = is_known && state->on_ns ? state->on_ns : last_arrival_of(task, now_ns);
+  } else {
+    read_syscall(&c, task);
+    turn.syscall = c.syscall;
+    turn.arg0 = c.syscall == NR_POLL || c.syscall == NR_PPOLL ? 0 : c.arg0;
+    if (is_known) {
+      turn.since_ns = state->off_ns;
+      turn.state = state->end_state;
+      if (task->__state == 0) turn.runnable_since_ns = stepscope_wait_start(state);
+    }
+  }
+  bpf_seq_write(context->meta->seq, &turn, sizeof(turn));
   return 0;
 }

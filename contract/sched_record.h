@@ -149,6 +149,32 @@ struct stepscope_wait {
   struct stepscope_wait_part parts[STEPSCOPE_WAIT_PARTS]; /* ns 0 = unused */
 };
 
+/* What a thread is doing right now: one per recorded thread each time the program "open_turns" is read. Not a ring record; the
+ * slice or wait that ends it will say the same for good. */
+struct stepscope_open_turn {
+  uint32_t tid;
+  uint32_t tgid;
+  uint64_t since_ns;          /* in this state; 0 = not known */
+  uint64_t runnable_since_ns; /* waiting for a CPU; 0 = it is not */
+  uint64_t arg0;              /* of the system call, while blocked */
+  uint16_t cpu;               /* where it runs or ran last */
+  int16_t syscall;            /* nr it is blocked in; -1 = none */
+  uint8_t klass;
+  uint8_t is_on_cpu;
+  uint8_t state; /* stepscope_slice_state it is off the CPU in */
+  uint8_t reserved;
+};
+
+/* Mode "histogram": what one CPU saw of a class since the programs were loaded, instead of slices and waits. Bucket 0 counts what
+ * is shorter than 1 us, bucket k what is in [2^(k-1), 2^k) us, the last one all that is longer. */
+#define STEPSCOPE_HISTOGRAM_BUCKETS 32u
+struct stepscope_sched_histogram {
+  uint64_t waits[STEPSCOPE_HISTOGRAM_BUCKETS];
+  uint64_t turns[STEPSCOPE_HISTOGRAM_BUCKETS];
+  uint64_t wait_ns;
+  uint64_t run_ns;
+};
+
 /* One entry per class in a per-CPU array: what this CPU wrote and could not write. */
 struct stepscope_sched_books {
   uint64_t slices;          /* slice records written */
@@ -170,11 +196,13 @@ static_assert(sizeof(struct stepscope_slice) == 64, "layout is a contract");
 static_assert(sizeof(struct stepscope_task_event) == 64, "layout is a contract");
 static_assert(sizeof(struct stepscope_task_exit) == 80, "layout is a contract");
 static_assert(sizeof(struct stepscope_wait) == 136, "layout is a contract");
+static_assert(sizeof(struct stepscope_open_turn) == 40, "layout is a contract");
 #else
 _Static_assert(sizeof(struct stepscope_slice) == 64, "layout is a contract");
 _Static_assert(sizeof(struct stepscope_task_event) == 64, "layout is a contract");
 _Static_assert(sizeof(struct stepscope_task_exit) == 80, "layout is a contract");
 _Static_assert(sizeof(struct stepscope_wait) == 136, "layout is a contract");
+_Static_assert(sizeof(struct stepscope_open_turn) == 40, "layout is a contract");
 #endif
 
 #endif /* STEPSCOPE_CONTRACT_SCHED_RECORD_H_ */

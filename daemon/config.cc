@@ -2,6 +2,7 @@
 #include "daemon/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ struct Key {
   std::string_view key;
   Member member;
   std::string_view doc;
+  std::vector<std::string_view> choices = {};  ///< of a string; empty = any
 };
 
 const Key kKeys[] = {
@@ -36,7 +38,11 @@ const Key kKeys[] = {
     {"server", "control_socket", &Config::server_control_socket, "Unix socket with the same services, mode 0600. Empty = none."},
     {"agent", "socket", &Config::agent_socket, "Unix socket on which agents say hello, mode 0666: credentials decide."},
     {"store", "path", &Config::store_path, "Directory of the RocksDB store and daemon.json."},
-    {"sched", "enabled", &Config::sched_enabled, "Collect CPU scheduling through eBPF while a job runs."},
+    {"sched",
+     "mode",
+     &Config::sched_mode,
+     "CPU scheduling of jobs, from the kernel: slices (every turn of every thread), histogram (counts by length only) or off.",
+     {"slices", "histogram", "off"}},
     {"sched", "ring_bytes", &Config::sched_ring_bytes, "Bytes of the kernel ring buffer; a power of two, at least one page."},
     {"sched", "poll_ms", &Config::sched_poll_ms, "Milliseconds between two drains of it while a job runs (10 to 50)."},
     {"upload", "url", &Config::upload_url, "s3://bucket/prefix or file:///directory to upload Parquet to. Empty = no upload."},
@@ -86,6 +92,8 @@ absl::Status WrongValue(const Key& key, std::string_view text, std::string_view 
 
 absl::Status SetFromText(Config& config, const Key& key, std::string_view text, std::string_view where) {
   if (const auto* member = std::get_if<std::string Config::*>(&key.member)) {
+    if (!key.choices.empty() && std::ranges::find(key.choices, text) == key.choices.end())
+      return WrongValue(key, text, where, fmt::format("one of {}", fmt::join(key.choices, ", ")));
     config.** member = text;
     return absl::OkStatus();
   }

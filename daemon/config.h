@@ -21,7 +21,7 @@ struct Config {
   std::string server_control_socket = "/run/stepscope/control.sock";
   std::string agent_socket = "/run/stepscope/agent.sock";
   std::string store_path = "/var/lib/stepscope";
-  bool sched_enabled = true;
+  std::string sched_mode = "slices";
   int64_t sched_ring_bytes = 8 << 20;
   int64_t sched_poll_ms = 20;
   std::string upload_url;

@@ -50,6 +50,7 @@ std::string KernelRelease() {
 SchedOptions SchedFrom(const Config& config) {
   SchedOptions options;
   options.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
+  options.programs.as_histogram = config.sched_mode == "histogram";
   options.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
   return options;
 }
@@ -78,6 +79,7 @@ class RunningDaemon final : public Daemon {
   void Ended(RunId run);
   NodeFacts Node() const;
   std::vector<CollectorState> Collectors() const;
+  bool SchedOn() const { return config_.sched_mode != "off"; }
   CollectorState AgentState() const;
   std::vector<DoctorCheck> Checks() const;
   absl::Status FlushRun(RunId run);
@@ -128,7 +130,7 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 
 void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
-  if (!config_.sched_enabled) return;
+  if (!SchedOn()) return;
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
     spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
@@ -146,11 +148,11 @@ absl::Status RunningDaemon::StartSources() {
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
   observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get());
-  live_ = std::make_unique<LiveUtilization>(
-      LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_});
+  live_ = std::make_unique<LiveUtilization>(LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(),
+                                                                   &clock_, [this] { return sched_->OpenTurns(); }});
   live_->Start();
   sched_ = std::make_unique<SchedCollector>(SchedFrom(config_), pipeline_.get(), observer_.get(), &clock_);
-  if (config_.sched_enabled) {
+  if (SchedOn()) {
     if (const absl::Status status = sched_->Start(); !status.ok()) {
       spdlog::warn("scheduling is not collected: {}", std::string(status.message()));
     }
@@ -192,8 +194,8 @@ CollectorState RunningDaemon::AgentState() const {
 }
 
 std::vector<CollectorState> RunningDaemon::Collectors() const {
-  if (config_.sched_enabled) return {sched_->State(), AgentState()};
-  return {{"sched", "none", "off", "switched off by sched.enabled", "set sched.enabled = true", {}}, AgentState()};
+  if (SchedOn()) return {sched_->State(), AgentState()};
+  return {{"sched", "none", "off", "switched off by sched.mode", "set sched.mode = \"slices\"", {}}, AgentState()};
 }
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
@@ -211,7 +213,7 @@ std::vector<DoctorCheck> RunningDaemon::Checks() const {
 
 absl::Status RunningDaemon::FlushRun(RunId run) {
   const absl::Status sessions = ingest_->FlushSessions(run);
-  const absl::Status slices = config_.sched_enabled ? sched_->Flush() : absl::OkStatus();
+  const absl::Status slices = SchedOn() ? sched_->Flush() : absl::OkStatus();
   return sessions.ok() ? slices : sessions;
 }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMs = 1000000;
 constexpr uint64_t kFirstRetry = 1000 * kMs;
 constexpr uint64_t kLongestRetry = 10000 * kMs;
-constexpr uint64_t kLongestWaitForOpener = 100 * kMs;
+constexpr uint64_t kLongestWaitForOpener = 1000 * kMs;
 constexpr uint64_t kSmallestRing = 4096;
 constexpr uint64_t kLargestRing = STEPSCOPE_RING_SENDER_BYTES;
 

@@ -7,8 +7,8 @@
 //                 └── any fork: the child starts here
 //
 // Every call is safe from any thread at any time. Only the thread that opens the session makes system calls that could take long
-// (a fraction of a millisecond); a thread that comes in meanwhile sleeps until that is done, for 100 ms at the very most, then
-// its record is dropped and counted.
+// (a fraction of a millisecond); a thread that comes in meanwhile sleeps until that is done, for a second at the very most (the
+// opener waits for nobody, so only a CPU it does not get can take that long), then its record is dropped and counted.
 #pragma once
 
 #include <stdint.h>

@@ -258,6 +258,9 @@ void SchedCollector::CheckBooks() {
       events_were_lost = events_were_lost || events > 0;
     }
     tracked.reported = *std::move(books);
+    if (!options_.programs.as_histogram) continue;
+    if (const auto histogram = programs_->Histogram(klass); histogram.ok())
+      rows_.AddHistogram(tracked.run, now, tracked.histogram_at_start, *histogram);
   }
   books_checked_ = now;
   if (events_were_lost) SweepAgainstProc();

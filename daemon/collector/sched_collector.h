@@ -31,6 +31,7 @@
 #include "base/unique_fd.h"
 #include "daemon/collector/collector_state.h"
 #include "daemon/collector/occupant_names.h"
+#include "daemon/collector/open_turn.h"
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_programs.h"
 #include "daemon/collector/sched_rows.h"
@@ -92,6 +93,8 @@ class SchedCollector {
   SchedCounters Counters() const;
   CollectorState State() const;
   absl::StatusOr<SchedBooks> Books(RunId run);
+  /// What every followed thread does right now; empty while nothing is tracked.
+  std::vector<OpenTurn> OpenTurns();
 
  private:
   struct TrackedRun {
@@ -99,6 +102,7 @@ class SchedCollector {
     uint32_t uid = 0;                             ///< whose job it is
     std::vector<stepscope_sched_books> at_start;  ///< per CPU; the class may have served an earlier run
     std::vector<stepscope_sched_books> reported;
+    stepscope_sched_histogram histogram_at_start{};  ///< mode as_histogram
   };
   struct HeldRecord {
     uint64_t time_ns;

@@ -131,7 +131,10 @@ absl::StatusOr<uint8_t> SchedCollector::ClassFor(RunId run) {
     if (runs_.contains(last_class_)) continue;
     STEPSCOPE_ASSIGN_OR_RETURN(auto books, programs_->Books(last_class_));
     if (runs_.empty()) books_checked_ = clock_->Node();
-    runs_[last_class_] = {run, 0, books, books};
+    runs_[last_class_] = {run, 0, books, books, {}};
+    if (options_.programs.as_histogram) {
+      STEPSCOPE_ASSIGN_OR_RETURN(runs_[last_class_].histogram_at_start, programs_->Histogram(last_class_));
+    }
     return last_class_;
   }
   return absl::ResourceExhaustedError(fmt::format("{} jobs are tracked already; end one first", kClasses));
@@ -245,6 +248,36 @@ void SchedCollector::SweepAgainstProc() {
     while (FollowFoundDescendants(klass, tracked.run)) {
     }
   }
+}
+
+std::vector<OpenTurn> SchedCollector::OpenTurns() {
+  std::vector<OpenTurn> turns;
+  Call([&]() -> absl::Status {
+    if (!programs_->attached()) return absl::OkStatus();
+    STEPSCOPE_ASSIGN_OR_RETURN(const auto open, programs_->OpenTurns());
+    for (const stepscope_open_turn& turn : open) {
+      const TrackedThread* thread = tasks_.Thread(static_cast<int32_t>(turn.tid));
+      if (thread == nullptr) continue;
+      OpenTurn& out = turns.emplace_back();
+      out.run = thread->run;
+      out.thread = thread->key;
+      out.comm = thread->comm;
+      out.cpu = turn.cpu;
+      out.since = NodeTime{static_cast<int64_t>(turn.since_ns)};
+      if (turn.is_on_cpu) {
+        out.doing = OpenTurn::Doing::kRunning;
+      } else if (turn.runnable_since_ns != 0) {
+        out.doing = OpenTurn::Doing::kRunnable;
+        out.since = NodeTime{static_cast<int64_t>(turn.runnable_since_ns)};
+      } else {
+        out.state = static_cast<SliceState>(turn.state);
+        out.syscall = turn.syscall;
+        out.arg0 = static_cast<int64_t>(turn.arg0);
+      }
+    }
+    return absl::OkStatus();
+  }).IgnoreError();  // live only; the state says why nothing is recorded
+  return turns;
 }
 
 absl::Status SchedCollector::UntrackNow(RunId run) {

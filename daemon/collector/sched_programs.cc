@@ -8,10 +8,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "base/status.h"
 #include "bpf/occupants.h"
@@ -103,6 +105,8 @@ absl::Status SchedPrograms::OpenAndLoad(const SchedProgramOptions& options) {
   bpf_program__set_autoload(skeleton_->progs.sched_switch, with_state);
   bpf_program__set_autoload(skeleton_->progs.sched_switch_no_state, !with_state);
   skeleton_->rodata->cpus_per_ring = options.cpus_per_ring;
+  skeleton_->rodata->as_histogram = options.as_histogram;
+  if (options.as_histogram) bpf_map__set_max_entries(skeleton_->maps.histograms, STEPSCOPE_CLASS_COUNT);
   bpf_map__set_max_entries(skeleton_->maps.histories, static_cast<uint32_t>(libbpf_num_possible_cpus()));
   skeleton_->rodata->wake_bytes = options.ring_bytes / 8;
   int error = sched::load(skeleton_);
@@ -200,6 +204,43 @@ absl::Status SchedPrograms::Consume() {
   int count = ring_buffer__consume(reader_);
   if (count < 0) return ErrnoStatus(-count, "reading the scheduling rings");
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<stepscope_open_turn>> SchedPrograms::OpenTurns() const {
+  const unique_fd pass(bpf_iter_create(bpf_link__fd(skeleton_->links.open_turns)));
+  if (!pass.ok()) return ErrnoStatus(errno, "reading the threads' open turns");
+  std::vector<stepscope_open_turn> turns;
+  std::array<stepscope_open_turn, 256> chunk;
+  size_t filled = 0;  // bytes of chunk
+  while (true) {
+    const ssize_t got = read(pass.get(), reinterpret_cast<char*>(chunk.data()) + filled, sizeof(chunk) - filled);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) return ErrnoStatus(errno, "reading the threads' open turns");
+    if (got == 0) return turns;
+    filled += static_cast<size_t>(got);
+    const size_t whole = filled / sizeof(chunk[0]);
+    turns.insert(turns.end(), chunk.begin(), chunk.begin() + static_cast<ptrdiff_t>(whole));
+    filled -= whole * sizeof(chunk[0]);
+    std::memmove(chunk.data(), chunk.data() + whole, filled);
+  }
+}
+
+absl::StatusOr<stepscope_sched_histogram> SchedPrograms::Histogram(uint8_t klass) const {
+  std::vector<stepscope_sched_histogram> of_cpus(static_cast<size_t>(libbpf_num_possible_cpus()));
+  uint32_t key = klass;
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.histograms), &key, of_cpus.data()) != 0) {
+    return ErrnoStatus(errno, fmt::format("reading the scheduling histogram of class {}", klass));
+  }
+  stepscope_sched_histogram sum{};
+  for (const stepscope_sched_histogram& cpu : of_cpus) {
+    for (uint32_t i = 0; i < STEPSCOPE_HISTOGRAM_BUCKETS; ++i) {
+      sum.waits[i] += cpu.waits[i];
+      sum.turns[i] += cpu.turns[i];
+    }
+    sum.wait_ns += cpu.wait_ns;
+    sum.run_ns += cpu.run_ns;
+  }
+  return sum;
 }
 
 absl::StatusOr<std::vector<stepscope_sched_books>> SchedPrograms::Books(uint8_t klass) const {

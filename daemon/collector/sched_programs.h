@@ -24,6 +24,7 @@ namespace stepscope {
 struct SchedProgramOptions {
   uint32_t ring_bytes = 4u << 20;  ///< of each ring; power of two, at least one page
   uint32_t cpus_per_ring = 16;
+  bool as_histogram = false;    ///< turns and waits are counted in the kernel, by length, instead of written one by one
   bool use_task_state = false;  ///< take the switch program of kernels whose tracepoint lacks prev_state
   std::string btf_path = "/sys/kernel/btf/vmlinux";
 };
@@ -51,6 +52,10 @@ class SchedPrograms {
   int wake_fd() const { return epoll_.get(); }
   /// Reads every ring until it is empty.
   absl::Status Consume();
+  /// What every recorded thread does now; some 1 µs per thread of the machine.
+  absl::StatusOr<std::vector<stepscope_open_turn>> OpenTurns() const;
+  /// Mode as_histogram: turns and waits of a class since Load, of all CPUs.
+  absl::StatusOr<stepscope_sched_histogram> Histogram(uint8_t klass) const;
   /// What each CPU wrote and lost for a class since Load.
   absl::StatusOr<std::vector<stepscope_sched_books>> Books(uint8_t klass) const;
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/collector/sched_rows.h"
 
+#include <fmt/format.h>
+
+#include <bit>
+
 namespace stepscope {
 namespace {
 
@@ -58,9 +62,30 @@ void SchedRows::AddLoss(const KernelLoss& loss) {
   ++rows_;
 }
 
+void SchedRows::AddHistogram(RunId run, NodeTime time, const stepscope_sched_histogram& base,
+                             const stepscope_sched_histogram& now) {
+  Batch& batch = OpenBatch(counters_, TableId::kCounter, run);
+  const auto add = [&](std::string_view metric, std::string_view instance, uint64_t value) {
+    if (value == 0) return;
+    std::string text(metric);
+    if (!instance.empty()) text += fmt::format("@{}", instance);
+    batch.Append(batch.LocalEntity({EntityKind::kMetric, 0, 0, 0, std::move(text)}),
+                 {time.ns, batch.LocalName(metric), std::bit_cast<int64_t>(static_cast<double>(value)), 0});
+    ++rows_;
+  };
+  for (uint32_t i = 0; i < STEPSCOPE_HISTOGRAM_BUCKETS; ++i) {
+    const bool is_last = i + 1 == STEPSCOPE_HISTOGRAM_BUCKETS;
+    const std::string below = is_last ? "more" : fmt::format("lt_{}us", uint64_t{1} << i);
+    add("sched.waits_total", below, now.waits[i] - base.waits[i]);
+    add("sched.turns_total", below, now.turns[i] - base.turns[i]);
+  }
+  add("sched.wait_ns_total", "", now.wait_ns - base.wait_ns);
+  add("sched.run_ns_total", "", now.run_ns - base.run_ns);
+}
+
 std::vector<Batch> SchedRows::Take() {
   std::vector<Batch> batches;
-  for (auto* open : {&slices_, &waits_, &losses_}) {
+  for (auto* open : {&slices_, &waits_, &counters_, &losses_}) {
     for (auto& entry : *open) batches.push_back(std::move(entry.second));
     open->clear();
   }

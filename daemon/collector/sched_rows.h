@@ -32,6 +32,8 @@ class SchedRows {
   /// One row per part of the wait; `occupants` are those of wait.parts, in order.
   void AddWait(const TrackedThread& thread, const stepscope_wait& wait, std::span<const Occupant> occupants);
   void AddLoss(const KernelLoss& loss);
+  /// Counter rows: what `now` has beyond `base`, cumulative since the run was tracked; a bucket appears with its first count.
+  void AddHistogram(RunId run, NodeTime time, const stepscope_sched_histogram& base, const stepscope_sched_histogram& now);
   size_t rows() const { return rows_; }
   /// Everything added since the last call.
   std::vector<Batch> Take();
@@ -39,6 +41,7 @@ class SchedRows {
  private:
   std::map<RunId, Batch> slices_;
   std::map<RunId, Batch> waits_;
+  std::map<RunId, Batch> counters_;
   std::map<RunId, Batch> losses_;
   size_t rows_ = 0;
   uint64_t serial_ = 1;  ///< of the batches being filled; a thread's cached lane is valid while it matches

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "base/valid_utf8.h"
+#include "daemon/live/open_turns.h"
 #include "daemon/live/totals_proto.h"
 
 namespace stepscope {
@@ -110,10 +111,11 @@ void LiveUtilization::Tell(const UtilizationSample& before, const UtilizationSam
 LiveUpdate LiveUtilization::Describe(const UtilizationSample& before, const UtilizationSample& after) {
   LiveUpdate update{after.node, after.wall, {}};
   std::vector<RunId> runs;
+  const std::vector<OpenTurn> turns = parts_.open_turns ? parts_.open_turns() : std::vector<OpenTurn>();
   for (const auto& [run, job] : after.jobs) {
     const auto old = before.jobs.find(run);
     update.jobs.push_back(
-        DescribeJob(old == before.jobs.end() ? JobSample{} : old->second, job, after, after.node - before.node));
+        DescribeJob(old == before.jobs.end() ? JobSample{} : old->second, job, after, after.node - before.node, turns));
     runs.push_back(run);
   }
   step_rate_.KeepOnly(runs);
@@ -121,7 +123,7 @@ LiveUpdate LiveUtilization::Describe(const UtilizationSample& before, const Util
 }
 
 LiveJob LiveUtilization::DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now,
-                                     int64_t between_ns) {
+                                     int64_t between_ns, const std::vector<OpenTurn>& turns) {
   LiveJob job{after.job.run, after.job.uid, {}};
   job.view.set_job(ValidUtf8(after.job.job));
   job.view.set_name(ValidUtf8(after.job.name));
@@ -136,6 +138,7 @@ LiveJob LiveUtilization::DescribeJob(const JobSample& before, const JobSample& a
     row.set_steps_per_second(rank.per_second);
     row.set_last_step(rank.last_number);
     row.set_last_step_ns(rank.last_dur_ns);
+    FillOpenTurns(turns, after, job.run, now.node, &row);
     *job.view.add_ranks() = std::move(row);
   }
   return job;

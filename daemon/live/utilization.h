@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/collector/open_turn.h"
 #include "daemon/live/step_rate.h"
 #include "daemon/live/utilization_sample.h"
 #include "daemon/pipeline/run_totals.h"
@@ -47,6 +48,7 @@ class LiveUtilization {
     const RunDictionary* dictionary;
     const TotalsSource* totals;
     const Clock* clock;
+    std::function<std::vector<OpenTurn>()> open_turns;  ///< asked once per update that somebody watches
     std::string proc = "/proc";
   };
   explicit LiveUtilization(const Parts& parts);
@@ -71,7 +73,8 @@ class LiveUtilization {
   bool SleepUntil(NodeTime time, bool wake_for_new_watcher);
   bool HasNewWatcher() const;
   LiveUpdate Describe(const UtilizationSample& before, const UtilizationSample& after);
-  LiveJob DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now, int64_t between_ns);
+  LiveJob DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now, int64_t between_ns,
+                      const std::vector<OpenTurn>& turns);
   void Tell(const UtilizationSample& before, const UtilizationSample& after, Audience audience);
 
   const Parts parts_;

@@ -60,7 +60,7 @@ def test_a_killed_process_loses_no_committed_span(daemon):
 
 def test_a_killed_daemon_loses_and_doubles_nothing(make_daemon):
     dice = random.Random(11)
-    daemon = make_daemon("sched.enabled=false").start()
+    daemon = make_daemon("sched.mode=off").start()
     process = start_annotator(daemon, 0, 100000, 0.002)
     process.stdout.readline()
     for _ in range(DAEMON_KILLS):

@@ -2,6 +2,7 @@
 // A DeliverySink that keeps every row, can be held (a reader that fell behind), and a TaskObserver that keeps what it is told.
 #pragma once
 
+#include <bit>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -25,6 +26,12 @@ class KeptRows final : public DeliverySink {
       for (size_t row = 0; row < batch.rows(); ++row) {
         Row values;
         for (const auto& column : batch.columns) values.push_back(column[row]);
+        if (batch.table == TableId::kCounter) {
+          const EntityKey& key = batch.entities[batch.lane[row]];
+          counters_[batch.names[static_cast<size_t>(values[counter_column::kName])]][key] =
+              std::bit_cast<double>(values[counter_column::kValue]);
+          continue;
+        }
         auto& lanes = batch.table == TableId::kLoss ? losses_ : batch.table == TableId::kSchedWait ? waits_ : slices_;
         if (batch.table == TableId::kSchedWait)
           occupant_names_.insert(batch.names[static_cast<size_t>(values[wait_column::kOccupantName])]);
@@ -66,6 +73,15 @@ class KeptRows final : public DeliverySink {
     }
     return rows;
   }
+  /// The newest value of each metric, its instances summed.
+  std::map<std::string, double> NewestCounters() const {
+    std::lock_guard lock(mutex_);
+    std::map<std::string, double> sums;
+    for (const auto& [metric, instances] : counters_) {
+      for (const auto& [key, value] : instances) sums[metric] += value;
+    }
+    return sums;
+  }
   std::set<std::string> OccupantNames() const {
     std::lock_guard lock(mutex_);
     return occupant_names_;
@@ -96,6 +112,7 @@ class KeptRows final : public DeliverySink {
   bool is_held_ = false;
   std::map<EntityKey, std::vector<Row>> slices_, waits_, losses_;
   std::set<std::string> occupant_names_;
+  std::map<std::string, std::map<EntityKey, double>> counters_;
   std::vector<EntityNote> notes_;
 };
 

@@ -65,10 +65,14 @@ class RecordedProcess {
   }
   /// Sends one command and waits for its answer.
   std::string Do(const std::string& command) {
-    std::string line = command + "\n";
-    if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return "";
-    return ReadLine();
+    Tell(command);
+    return Answer();
   }
+  void Tell(const std::string& command) {
+    const std::string line = command + "\n";
+    if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) abort();
+  }
+  std::string Answer() { return ReadLine(); }
 
   /// Counters of every thread of `pid`, once all of them are off their CPUs (the kernel answers "running" to /proc/…/syscall
   /// until then, whatever the state letter says).

@@ -11,6 +11,7 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kNrClockNanosleep = 230;  // x86_64
+constexpr int64_t kNrFutex = 202;
 
 TEST_F(SchedLive, EveryTurnOfAThreadIsOneRowAndTheSumsAreTheKernels) {
   StartWith({});
@@ -159,6 +160,50 @@ TEST_F(SchedLive, PartnersAreNamedAsWakersAndTimersAreNot) {
   EXPECT_GE(by_timer, slept * 9 / 10);
 }
 
+TEST_F(SchedLive, AThreadStuckAndOneSpinningAreSeenAsTheyAre) {
+  StartWith({});
+  if (IsSkipped()) return;
+  TrackThenExec();
+  process_.Tell("burn 1000");  // a spinning main thread, and five stuck in a futex
+  bool spins = false;
+  size_t stuck = 0;
+  const int64_t deadline_ns = clock_.Node().ns + 30 * kNsPerSecond;
+  while (!(spins && stuck == 5) && clock_.Node().ns < deadline_ns) {
+    stuck = 0;
+    for (const OpenTurn& turn : collector_->OpenTurns()) {
+      EXPECT_EQ(turn.run, kRun);
+      EXPECT_LE(turn.since.ns, clock_.Node().ns);
+      const bool is_main = turn.thread.c == process_.pid();
+      spins = spins || (is_main && turn.doing == OpenTurn::Doing::kRunning && turn.syscall == -1);
+      stuck += !is_main && turn.doing == OpenTurn::Doing::kOff && turn.syscall == kNrFutex && turn.since.ns > 0;
+    }
+  }
+  EXPECT_TRUE(spins);
+  EXPECT_EQ(stuck, 5u);
+  EXPECT_EQ(process_.Answer(), "done");
+}
+
+TEST_F(SchedLive, AsHistogramTurnsAreCountedAndNothingElseIsWritten) {
+  SchedOptions options;
+  options.programs.as_histogram = true;
+  StartWith(options);
+  if (IsSkipped()) return;
+  TrackThenExec();
+  ASSERT_TRUE(collector_->Flush().ok());
+  const auto before = ReadBefore();
+  const double turns_before = rows_.NewestCounters()["sched.turns_total"];
+  const double run_before = rows_.NewestCounters()["sched.run_ns_total"];
+  ASSERT_EQ(process_.Do("run 2000"), "done");
+  const auto after = RecordedProcess::Books(process_.pid());
+  ASSERT_TRUE(collector_->Flush().ok());
+  std::map<std::string, double> now = rows_.NewestCounters();
+  EXPECT_EQ(now["sched.turns_total"] - turns_before, static_cast<double>(Switches(after) - Switches(before)));
+  EXPECT_GT(now["sched.waits_total"], 4000);
+  EXPECT_GT(now["sched.run_ns_total"], run_before);
+  EXPECT_EQ(rows_.SliceCount(), 0u);
+  EXPECT_EQ(collector_->Counters().threads, 6u);
+}
+
 TEST_F(SchedLive, AChildAnnouncedByTheKernelHasTheStartTimeOfProc) {
   StartWith({});
   if (IsSkipped()) return;
@@ -188,7 +233,7 @@ TEST_F(SchedLive, ThreadsAreNamedAndExecRenamesThem) {
   for (const EntityNote& note : rows_.Notes()) {
     if (note.key.kind == EntityKind::kProcess) commands.push_back(note.name);
   }
-  EXPECT_THAT(commands, testing::Contains("sched_workload"));
+  EXPECT_THAT(commands, testing::Contains("sched_workload mixed"));
 }
 
 TEST_F(SchedLive, AnExecByAnotherThreadContinuesUnderTheLeadersId) {

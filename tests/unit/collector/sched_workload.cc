@@ -3,6 +3,7 @@
 // commands every thread of it is blocked, so the kernel's counters stand still.
 // The threads of "run N" are those of the scenario given as first argument; see kScenarios.
 // - run N: each thread does N rounds of its part
+// - burn N: the main thread spins for N ms of CPU time
 // - fork N: N children, one after the other, each with one thread that exits
 // - spawn N: N children that stay, blocked, until quit; answers their pids
 // - exec: a thread that is not the leader executes this program again
@@ -267,6 +268,7 @@ int main(int, char** argv) {
     int count = 0;
     words >> command >> count;
     if (command == "run") gate.Run(count);
+    if (command == "burn") BurnMs(count);
     if (command == "fork") Fork(count);
     if (command == "spawn") answer = Spawn(count);
     if (command == "exec") std::thread([argv] { execv("/proc/self/exe", argv); }).join();

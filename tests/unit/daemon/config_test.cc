@@ -25,12 +25,12 @@ std::string WriteConfig(const std::string& text) {
 TEST(ConfigTest, FileThenEnvironmentThenFlags) {
   const std::string path = WriteConfig("[store]\npath = \"/a\"\n[sched]\nring_bytes = 4096\n[upload]\nurl = \"s3://x\"\n");
   const GetEnv env = [](const char* name) { return std::string_view(name) == "STEPSCOPED_STORE_PATH" ? "/b" : nullptr; };
-  const auto config = LoadConfig(path, env, {"upload.url=s3://y", "sched.enabled=false"});
+  const auto config = LoadConfig(path, env, {"upload.url=s3://y", "sched.mode=off"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->store_path, "/b");
   EXPECT_EQ(config->sched_ring_bytes, 4096);
   EXPECT_EQ(config->upload_url, "s3://y");
-  EXPECT_FALSE(config->sched_enabled);
+  EXPECT_EQ(config->sched_mode, "off");
 }
 
 TEST(ConfigTest, AnUnknownKeyNamesTheNearestOne) {
@@ -40,7 +40,7 @@ TEST(ConfigTest, AnUnknownKeyNamesTheNearestOne) {
 }
 
 TEST(ConfigTest, WrongTypesAndBrokenFilesAreRefusedWithTheirPlace) {
-  EXPECT_FALSE(LoadConfig(WriteConfig("[sched]\nenabled = \"yes\"\n"), kNoEnv, {}).ok());
+  EXPECT_FALSE(LoadConfig(WriteConfig("[sched]\nmode = \"yes\"\n"), kNoEnv, {}).ok());
   EXPECT_FALSE(LoadConfig("", kNoEnv, {"sched.ring_bytes=-1"}).ok());
   EXPECT_FALSE(LoadConfig("", kNoEnv, {"sched.ring_bytes"}).ok());
   const auto broken = LoadConfig(WriteConfig("[sched\n"), kNoEnv, {});

@@ -20,7 +20,7 @@ namespace stepscope {
 class RpcFixture : public testing::Test {
  protected:
   RpcFixture()
-      : live_({&node_.jobs, &node_.reader, &node_.dictionary, &node_.totals, &system_clock_, "/proc"}), server_(Parts()) {
+      : live_({&node_.jobs, &node_.reader, &node_.dictionary, &node_.totals, &system_clock_, {}, "/proc"}), server_(Parts()) {
     char directory[] = "/tmp/rpcXXXXXX";  // short: a unix socket path has 107 bytes
     directory_ = mkdtemp(directory);
     live_.Start();
