@@ -15,11 +15,9 @@ import shutil
 import tempfile
 
 from scheduling import page
+from scheduling.page import HISTOGRAM, RUNQLAT
 from scheduling.tracers import HERE, PerfSched, PrintingPeer, Stepscope, Unavailable, Untraced
 from scheduling.workloads import TORCH_PYTHON, Messaging, Pipe, Training
-
-HISTOGRAM = "stepscope, histogram"
-RUNQLAT = "runqlat"
 
 
 def slice_tracers():

@@ -9,6 +9,8 @@ import statistics
 from dataclasses import dataclass
 
 RESAMPLES = 2000
+# Below it even the whole spread holds the median with less than 95 % confidence (1 - 2 × 0.5^n): nothing can be claimed.
+FEWEST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -18,9 +20,12 @@ class Estimate:
     largest: float
     low: float
     high: float
+    rounds: int
 
     def against(self, budget):
         """What the interval says about a budget that must not be exceeded."""
+        if self.rounds < FEWEST_ROUNDS:
+            return f"not shown, fewer than {FEWEST_ROUNDS} rounds"
         if self.low <= budget <= self.high:
             return "not shown"
         return "met" if self.high < budget else "missed"
@@ -42,6 +47,7 @@ def estimate(values):
         largest=max(values),
         low=medians[int(RESAMPLES * 0.025)],
         high=medians[int(RESAMPLES * 0.975) - 1],
+        rounds=len(values),
     )
 
 

@@ -208,11 +208,13 @@ class PrintingPeer(Process):
 
     def ready(self):
         subprocess.run(PRIMER, stdout=subprocess.DEVNULL, check=True)
-        return self.begun in self.log.read_bytes()
+        text = self.log.read_bytes()
+        self.before_bytes = len(text)
+        return self.begun in text
 
     def stop(self):
         cost = self.end(signal.SIGINT)
-        text = self.log.read_bytes()
+        text = self.log.read_bytes()[self.before_bytes :]
         cost.stored_bytes = cost.on_disk_bytes = len(text)
         if self.prints_turns:
             cost.recorded = text.count(b"\n")
