@@ -71,10 +71,11 @@ CacheDir() {
 IsComplete() { [[ -e $1/complete ]]; }
 
 # --- Debian packages -------------------------------------------------------------------------------------------------
-# MissingPackages MARK: what locks/apt.txt lists (with this mark; "" = all) and dpkg does not have.
+# MissingPackages LOCKFILES MARK: what they list (with this mark; "" = all) and dpkg does not have.
 MissingPackages() {
   local wanted
-  wanted=$(awk -v mark="$1" '!/^#/ && NF && (mark == "" || $2 == mark) { print $1 }' "$ROOT/locks/apt.txt")
+  # shellcheck disable=SC2086
+  wanted=$(cd "$ROOT" && awk -v mark="$2" '!/^#/ && NF && (mark == "" || $2 == mark) { print $1 }' $1)
   # shellcheck disable=SC2086
   comm -23 <(sort <<<"$wanted") \
     <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2>/dev/null | awk '$2 == "installed" { print $1 }' | sort)

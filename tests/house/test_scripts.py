@@ -74,8 +74,9 @@ def test_python_locks_pin_every_package_once(lock):
     assert len(names) == len(set(names))
 
 
-def test_debian_lock_lists_every_package_once():
-    lines = [line.split() for line in text_of("locks/apt.txt").splitlines() if line and not line.startswith("#")]
+def test_debian_locks_list_every_package_once():
+    text = text_of("locks/apt.txt") + text_of("locks/apt-full.txt")
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     assert all(words[1:] in ([], ["first"]) for words in lines)
     assert len({words[0] for words in lines}) == len(lines)
 

