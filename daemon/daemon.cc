@@ -129,6 +129,7 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
   if (!config_.sched_enabled) return;
+  if (const auto start = ReadStartTicks(root.pid); !start.ok() || *start != root.start_ticks) return;  // ended; its pid is reused
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
     spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
@@ -145,7 +146,9 @@ absl::Status RunningDaemon::StartSources() {
   pipeline_->Start();
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
-  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get());
+  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &clock_, [this] {
+    if (config_.sched_enabled) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
+  });
   live_ = std::make_unique<LiveUtilization>(
       LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_});
   live_->Start();
