@@ -18,6 +18,7 @@ std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc) {
   constexpr size_t kDeepest = 128;
   std::vector<ProcessKey> chain{process};
   auto stat = ReadProcStat(process.pid, proc);
+  if (!stat || stat->start_ticks != process.start_ticks) return chain;  // its pid may be another's by now
   while (stat && stat->parent.value > 1 && chain.size() < kDeepest) {
     stat = ReadProcStat(stat->parent, proc);
     if (stat) chain.push_back({stat->pid, stat->start_ticks});

@@ -13,7 +13,7 @@
 
 namespace stepscope {
 
-/// The process itself, then its parents up to (not including) pid 1; stops early at one that vanished.
+/// The process itself, then its parents up to (not including) pid 1; stops early at one that vanished. One that is gone has none.
 std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc);
 
 /// True while this very process (not a later one with the same pid) exists and is no zombie.

@@ -93,6 +93,13 @@ TEST_F(ProcessClaimTest, APidUsedAgainIsAnotherProcess) {
   EXPECT_EQ(second.id, "10-900");
 }
 
+TEST_F(ProcessClaimTest, AGoneProcessDoesNotInheritTheParentsOfWhoHasItsPidNow) {
+  const JobSnapshot job = Joined({.pid = 10}, {{"STEPSCOPE_JOB", "train"}});
+  proc_.Add({.pid = 11, .parent = 10});
+  EXPECT_NE(jobs_->RunForSession({Pid{11}, 0}, kAda, {}).value(), job.run);
+  EXPECT_NE(jobs_->RunForSession({Pid{11}, 77}, kAda, {}).value(), job.run);
+}
+
 TEST_F(ProcessClaimTest, IdsAbove32768AreOrdinary) {
   proc_.Add({.pid = 4'194'000});
   const JobSnapshot job = Joined({.pid = 4'194'303, .parent = 4'194'000}, {{"RANK", "1"}, {"TORCHELASTIC_RUN_ID", "none"}});
