@@ -43,12 +43,15 @@ std::optional<ProcStat> ParseProcStat(std::string_view line) {
   stat.comm = line.substr(open + 1, close - open - 1);
   const std::string_view state = field(3);
   int64_t user_ticks = 0, system_ticks = 0;
+  uint32_t flags = 0;
   const bool whole = !state.empty() && ParseInt(Word(line.substr(0, open), 0), stat.pid.value) &&
-                     ParseInt(field(4), stat.parent.value) && ParseInt(field(14), user_ticks) &&
+                     ParseInt(field(4), stat.parent.value) && ParseInt(field(9), flags) && ParseInt(field(14), user_ticks) &&
                      ParseInt(field(15), system_ticks) && ParseInt(field(20), stat.threads) &&
                      ParseInt(field(22), stat.start_ticks);
   if (!whole) return std::nullopt;
   stat.state = state[0];
+  constexpr uint32_t kExiting = 0x4;  // PF_EXITING of the kernel's sched.h
+  stat.is_exiting = (flags & kExiting) != 0;
   stat.cpu_ticks = user_ticks + system_ticks;
   return stat;
 }

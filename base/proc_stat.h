@@ -15,7 +15,8 @@ namespace stepscope {
 struct ProcStat {
   Pid pid;
   std::string comm;
-  char state = '?';  ///< R S D Z …
+  char state = '?';         ///< R S D Z …
+  bool is_exiting = false;  ///< its main thread has left user code for good
   Pid parent;
   int64_t cpu_ticks = 0;  ///< user + system of all threads, in clock ticks (sysconf(_SC_CLK_TCK))
   int32_t threads = 0;

@@ -23,7 +23,9 @@ int Main(int argc, char** argv) {
   app.add_option("--server", globals.server, "host:port of a running stepscoped");
   app.add_flag("--help-markdown", markdown)->group("");
   app.set_version_flag("--version", std::string("stepscope ") + kVersion);
-  app.footer("JOB is a name, an id or `last`. Exit codes: 0 ok, 1 failed, 2 usage; `run` returns the command's own.");
+  app.footer(
+      "JOB is a name, an id or `last`; JOB@RUN is one of its runs. Exit codes: 0 ok, 1 failed, 2 usage; `run` returns the "
+      "command's own.");
   for (const AddCommand add : kCommands) add(app, globals, &exit_code);
   app.require_subcommand(0, 1);
   try {

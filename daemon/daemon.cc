@@ -131,6 +131,7 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
   if (!SchedOn()) return;
+  if (const auto start = ReadStartTicks(root.pid); !start.ok() || *start != root.start_ticks) return;  // ended; its pid is reused
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
     spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
@@ -147,7 +148,9 @@ absl::Status RunningDaemon::StartSources() {
   pipeline_->Start();
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
-  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get());
+  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &clock_, [this] {
+    if (SchedOn()) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
+  });
   live_ = std::make_unique<LiveUtilization>(LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(),
                                                                    &clock_, [this] { return sched_->OpenTurns(); }});
   live_->Start();

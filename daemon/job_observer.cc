@@ -2,6 +2,11 @@
 #include "daemon/job_observer.h"
 
 namespace stepscope {
+namespace {
+
+ProcessKey ProcessOf(const EntityKey& thread) { return {Pid{static_cast<int32_t>(thread.a)}, thread.b}; }
+
+}  // namespace
 
 void JobObserver::NoteRanks() {
   for (const JobSnapshot& job : jobs_->List()) {
@@ -10,7 +15,18 @@ void JobObserver::NoteRanks() {
   }
 }
 
+void JobObserver::OnThread(const ThreadFacts& thread) {
+  const auto host_tid = static_cast<int32_t>(thread.key.c);
+  if (thread.inner_tid > 0 && thread.inner_tid != host_tid) tids_.Began(ProcessOf(thread.key), thread.inner_tid, host_tid);
+  jobs_->OnThread(thread.run, thread.is_new ? 1 : 0);
+}
+
+void JobObserver::OnThreadExit(RunId, const EntityKey& thread, const ThreadTotals&) {
+  tids_.Ended(ProcessOf(thread), static_cast<int32_t>(thread.c));
+}
+
 void JobObserver::OnProcessExit(RunId run, ProcessKey process, size_t) {
+  tids_.Ended(process);
   NoteRank(run, process);
   jobs_->OnProcessExit(run, process);
   const std::lock_guard lock(mu_);

@@ -8,18 +8,20 @@ namespace {
 
 constexpr size_t kMaxValueBytes = 512;
 
+// What daemon/jobs/{job_identity,rank_facts}.cc read, and nothing else.
 constexpr const char* kFacts[] = {
-    // torchrun
-    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_RESTART_COUNT",
+    // ours
+    "STEPSCOPE_JOB",
+    // torchrun, TorchX
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHX_JOB_ID",
     // Slurm
-    "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NODEID", "SLURM_RESTART_COUNT",
+    "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_RESTART_COUNT",
     // Open MPI
     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
-    // Kubernetes, TorchX, Volcano, SageMaker
-    "JOB_COMPLETION_INDEX", "TORCHX_JOB_ID", "TORCHX_REPLICA_IDX", "VC_TASK_INDEX", "SM_CURRENT_HOST", "TRAINING_JOB_NAME",
-    // ours
-    "STEPSCOPE_JOB"};
+    // SageMaker
+    "TRAINING_JOB_NAME", "SM_CURRENT_HOST", "SM_HOSTS",
+    // Kubernetes, Volcano
+    "JOB_COMPLETION_INDEX", "VC_TASK_INDEX", "VK_TASK_INDEX"};
 
 }  // namespace
 

@@ -283,6 +283,7 @@ std::optional<Refusal> IngestCore::TakeAgain(const SessionPtr& session, const Pe
 absl::StatusOr<SessionPtr> IngestCore::NewSession(const Hello& hello, PeerProcess process, RingFile file) {
   SessionIdentity identity;
   identity.session = hello.session();
+  if (process.key.start_ticks == 0) process.key = parts_.jobs->SeenProcess(process.key, process.uid);
   STEPSCOPE_ASSIGN_OR_RETURN(identity.run, RunOf(hello, process));
   identity.process = process.key;
   StartClock(hello, process, identity);

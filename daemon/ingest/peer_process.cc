@@ -81,20 +81,30 @@ absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid) {
 
 int32_t HostTids::Of(int32_t inner) {
   if (!own_namespace_) return inner;
-  if (inner == inner_pid_) return pid_.value;
-  const auto found = known_.find(inner);
-  if (found != known_.end()) return found->second;
-  Scan();
-  return known_.try_emplace(inner, -inner).first->second;
+  if (inner == inner_pid_) return process_.pid.value;
+  if (const auto announced = jobs_->HostTid(process_, inner)) return *announced;
+  auto found = scanned_.find(inner);
+  if (found == scanned_.end()) {
+    Scan();
+    found = scanned_.find(inner);
+  }
+  if (found != scanned_.end()) return found->second;
+  jobs_->CatchUpThreads();
+  const int32_t host = jobs_->HostTid(process_, inner).value_or(-inner);
+  if (host < 0) scanned_[inner] = host;
+  return host;
 }
 
 void HostTids::Scan() {
-  const std::string tasks = fmt::format("/proc/{}/task", pid_.value);
+  const std::string tasks = fmt::format("/proc/{}/task", process_.pid.value);
+  std::unordered_map<int32_t, int32_t> found;
   std::error_code error;
   for (std::filesystem::directory_iterator task(tasks, error), end; !error && task != end; task.increment(error)) {
     const std::vector<int32_t> ids = NamespaceIds(task->path() / "status");
-    if (ids.size() > 1) known_[ids.back()] = ids.front();
+    if (ids.size() > 1) found[ids.back()] = ids.front();
   }
+  const auto start = ReadStartTicks(process_.pid);
+  if (start.ok() && *start == process_.start_ticks) scanned_.merge(found);
 }
 
 }  // namespace stepscope

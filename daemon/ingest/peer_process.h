@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "daemon/ingest/session_jobs.h"
 #include "daemon/jobs/job_table.h"
 
 namespace stepscope {
@@ -25,20 +26,26 @@ struct PeerProcess {
 /// calls itself; a live process that does not is a reused pid, and the peer counts as gone.
 absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid);
 
-/// Host tids of a process in its own pid namespace, by the NSpid lines of its tasks.
+/// Host tids of a process in its own pid namespace: by the kernel's announcements where it is followed, else by the NSpid lines
+/// of its tasks.
 class HostTids {
  public:
-  HostTids(Pid pid, int32_t inner_pid, bool own_namespace) : pid_(pid), inner_pid_(inner_pid), own_namespace_(own_namespace) {}
+  /// `jobs` outlives this.
+  HostTids(const PeerProcess& peer, int32_t inner_pid, SessionJobs* jobs)
+      : process_(peer.key), inner_pid_(inner_pid), own_namespace_(peer.own_pid_namespace), jobs_(jobs) {}
   /// -inner when the thread was gone before it could be looked up.
   int32_t Of(int32_t inner);
+  /// Another thread has that inner tid now.
+  void Began(int32_t inner) { scanned_.erase(inner); }
 
  private:
   void Scan();
 
-  Pid pid_;
+  ProcessKey process_;
   int32_t inner_pid_;
   bool own_namespace_;
-  std::unordered_map<int32_t, int32_t> known_;
+  SessionJobs* jobs_;
+  std::unordered_map<int32_t, int32_t> scanned_;
 };
 
 }  // namespace stepscope

@@ -23,12 +23,13 @@ RingBytes BytesOf(const std::string& data) { return std::as_bytes(std::span(data
 Session::Session(Parts parts, SessionIdentity identity, PeerProcess peer, int32_t inner_pid, RingFile file)
     : parts_(std::move(parts)),
       peer_(std::move(peer)),
-      tids_(peer_.key.pid, inner_pid, peer_.own_pid_namespace),
+      tids_(peer_, inner_pid, parts_.jobs),
       identity_(std::move(identity)),
       inner_pid_(inner_pid),
       file_(std::move(file)),
       decoder_(&identity_) {
   identity_.host_tid = [this](int32_t inner) { return tids_.Of(inner); };
+  identity_.thread_began = [this](int32_t inner) { tids_.Began(inner); };
 }
 
 absl::Status Session::Load() {

@@ -72,6 +72,7 @@ void SessionRows::AddCounter(uint64_t ticks, const std::string* metric, int64_t 
 }
 
 void SessionRows::NoteThread(int32_t tid, std::string comm) {
+  identity_->thread_began(tid);
   const EntityKey key = ThreadKey(tid);
   notes_.push_back({identity_->run, key, std::move(comm), -1, key.c == tid ? 0 : tid});
 }

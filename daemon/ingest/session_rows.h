@@ -30,6 +30,8 @@ struct SessionIdentity {
   ProcessKey process;
   /// Host tid of an innermost one; a negative number where it is not known any more.
   std::function<int32_t(int32_t)> host_tid = [](int32_t tid) { return tid; };
+  /// A thread with that innermost tid took a ring: what host_tid said of an earlier one is over.
+  std::function<void(int32_t)> thread_began = [](int32_t) {};
 };
 
 struct SpanRow {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which job an environment speaks of: (kind, id), attempt and rank, from the names schedulers and launchers set.
-// Order: an explicit STEPSCOPE_JOB, Slurm, Kubernetes/TorchX, SageMaker, torchrun. An id of "none" or "" is no id.
+// Which job an environment speaks of: kind, id and attempt, from the names schedulers and launchers set (the agent's allow-list,
+// agent/core/facts.cc). An id of "none" or "" is no id: the first is torchrun's default.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,15 @@ namespace stepscope {
 struct JobIdentity {
   std::string kind;
   std::string id;
-  uint32_t attempt = 0;
-};
-struct RankFacts {
-  int32_t rank = -1;
-  int32_t local_rank = -1;
-  int32_t world_size = -1;
-  int32_t restart = 0;
+  uint32_t attempt = 0;  ///< the scheduler's requeue number
 };
 
 using Facts = std::map<std::string, std::string>;
 
+/// Order: an explicit STEPSCOPE_JOB (`--job`), Slurm, TorchX, SageMaker, torchrun.
 std::optional<JobIdentity> IdentityFromFacts(const Facts& facts);
-RankFacts RankFromFacts(const Facts& facts);
+
+/// A fact that is a whole number >= 0; nullopt for anything else.
+std::optional<int32_t> IntFact(const Facts& facts, const std::string& key);
 
 }  // namespace stepscope

@@ -7,8 +7,10 @@
 #include <mutex>
 
 #include "base/status.h"
+#include "daemon/jobs/cgroup_path.h"
 #include "daemon/jobs/job_entry.h"
-#include "daemon/jobs/job_identity.h"
+#include "daemon/jobs/job_ranks.h"
+#include "daemon/jobs/process_claim.h"
 #include "daemon/jobs/process_tree.h"
 #include "storage/keys.h"
 
@@ -17,7 +19,13 @@ namespace {
 
 constexpr int64_t kQuietNs = 60 * kNsPerSecond;
 constexpr int64_t kQuietWithLauncherNs = 600 * kNsPerSecond;
-constexpr char kProc[] = "/proc";
+
+/// What to tell the hooks once the mutex is free.
+struct Orders {
+  std::vector<std::pair<RunId, ProcessKey>> track;
+  std::vector<RunId> untrack;
+  std::vector<RunId> ended;
+};
 
 }  // namespace
 
@@ -32,6 +40,7 @@ struct JobTable::Impl {
   std::string boot_id;
   std::string hostname;
   Hooks hooks;
+  std::string proc;
 
   mutable std::mutex mu;
   std::map<uint32_t, JobEntry> entries;  // by run, every run the store knows
@@ -53,15 +62,12 @@ struct JobTable::Impl {
   ProcessKey SeenWithPid(ProcessKey gone, uint32_t uid) const;
   JobEntry* Knowing(ProcessKey process);
   absl::Status ReadEntries();
-  absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec);
+  absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec, Orders* orders);
   void Follow(JobEntry& entry, ProcessKey process, ProcessKey parent);
-  void LearnAncestry(JobEntry& entry, const std::vector<ProcessKey>& chain);
-  void AddRank(JobEntry& entry, ProcessKey process, const RankFacts& facts);
-  int32_t RankOf(const JobEntry& entry, ProcessKey process) const;
-  bool Descends(const JobEntry& entry, ProcessKey process, ProcessKey ancestor) const;
   void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
   void MarkEnded(JobEntry& entry, const std::string& reason);
-  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, std::optional<ProcessKey>* new_root);
+  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, Orders* orders);
+  void CarryOut(const Orders& orders) const;
 };
 
 bool JobTable::Impl::IsNewestRun(const JobEntry& entry) const {
@@ -78,26 +84,37 @@ absl::Status JobTable::Impl::Save(const JobEntry& entry) {
   return store->Commit(seal);
 }
 
-absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec) {
+/// The running run of that job and attempt, or a new one. A later attempt ends the one before.
+absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec, Orders* orders) {
   JobSnapshot s;
   s.uid = spec.uid;
   s.tenant = spec.tenant.empty() ? "host" : spec.tenant;
   s.kind = spec.kind.empty() ? "run" : spec.kind;
   s.id = spec.id;
-  if (s.id.empty() && spec.root) s.id = fmt::format("{}-{}", spec.root->pid.value, spec.root->start_ticks);
+  if (s.id.empty() && spec.root) {
+    const bool is_known = spec.root->start_ticks != 0;
+    s.id = fmt::format("{}-{}", spec.root->pid.value, is_known ? spec.root->start_ticks : clock->Node().ns);
+  }
   if (s.id.empty()) return absl::InvalidArgumentError("StartJob: neither an id nor a pid was given; give one of them");
   s.name = spec.name.empty() ? s.id : spec.name;
   s.attempt = spec.attempt;
   s.job = fmt::format("{}.{}.{}", s.uid, s.kind, s.id);
-  if (JobEntry* running = FindRunning(JobKeyOf(s))) return running;
+  if (JobEntry* running = FindRunning(JobKeyOf(s))) {
+    if (running->snapshot.attempt >= spec.attempt) return running;
+    MarkEnded(*running, fmt::format("attempt {} of the job began", spec.attempt));
+    STEPSCOPE_RETURN_IF_ERROR(Save(*running));
+    orders->untrack.push_back(running->snapshot.run);
+    orders->ended.push_back(running->snapshot.run);
+  }
 
   JobEntry entry;
-  for (const auto& [run, other] : entries) {
+  s.run = RunId{next_run++};
+  for (auto& [run, other] : entries) {
     if (JobKeyOf(other.snapshot) != JobKeyOf(s)) continue;
     s.runs.push_back(RunId{run});
+    other.snapshot.runs.push_back(s.run);
     if (other.snapshot.attempt == s.attempt && other.snapshot.boot_id == boot_id) entry.reopening = other.reopening + 1;
   }
-  s.run = RunId{next_run++};
   s.runs.push_back(s.run);
   s.start_node = clock->Node();
   s.start_wall = clock->Wall();
@@ -117,48 +134,6 @@ void JobTable::Impl::Follow(JobEntry& entry, ProcessKey process, ProcessKey pare
   if (parent.pid.value > 0) entry.parent[process] = parent;
 }
 
-void JobTable::Impl::LearnAncestry(JobEntry& entry, const std::vector<ProcessKey>& chain) {
-  for (size_t i = 0; i + 1 < chain.size(); ++i) entry.parent[chain[i]] = chain[i + 1];
-}
-
-bool JobTable::Impl::Descends(const JobEntry& entry, ProcessKey process, ProcessKey ancestor) const {
-  for (int depth = 0; depth < 128; ++depth) {
-    const auto it = entry.parent.find(process);
-    if (it == entry.parent.end()) return false;
-    process = it->second;
-    if (process == ancestor) return true;
-  }
-  return false;
-}
-
-/// Loader workers inherit RANK from their rank's process; only the outermost process with a rank is the rank.
-void JobTable::Impl::AddRank(JobEntry& entry, ProcessKey process, const RankFacts& facts) {
-  auto& ranks = entry.snapshot.ranks;
-  for (RankInfo& known : ranks) {
-    if (known.rank != facts.rank) continue;
-    if (known.process == process || Descends(entry, process, known.process)) return;
-    if (facts.restart < known.restart) return;
-    if (Descends(entry, known.process, process) || facts.restart > known.restart || !known.alive) {
-      known = {facts.rank, facts.local_rank, facts.world_size, facts.restart, process, true};
-      return;
-    }
-  }
-  ranks.push_back({facts.rank, facts.local_rank, facts.world_size, facts.restart, process, true});
-  std::ranges::sort(ranks, {}, &RankInfo::rank);
-}
-
-int32_t JobTable::Impl::RankOf(const JobEntry& entry, ProcessKey process) const {
-  for (int depth = 0; depth < 128; ++depth) {
-    for (const RankInfo& rank : entry.snapshot.ranks) {
-      if (rank.process == process) return rank.rank;
-    }
-    const auto it = entry.parent.find(process);
-    if (it == entry.parent.end()) return -1;
-    process = it->second;
-  }
-  return -1;
-}
-
 /// The running job that has this process, alive or just ended; nullptr = none.
 JobEntry* JobTable::Impl::Knowing(ProcessKey process) {
   for (auto& [run, entry] : entries) {
@@ -167,7 +142,6 @@ JobEntry* JobTable::Impl::Knowing(ProcessKey process) {
   return nullptr;
 }
 
-/// A process that ended before anybody read its start time: the newest one with its pid that a running job of the user knows.
 ProcessKey JobTable::Impl::SeenWithPid(ProcessKey gone, uint32_t uid) const {
   for (const auto& [run, entry] : entries) {
     if (entry.Finished() || (entry.snapshot.uid != uid && uid != 0)) continue;
@@ -178,37 +152,41 @@ ProcessKey JobTable::Impl::SeenWithPid(ProcessKey gone, uint32_t uid) const {
   return gone;
 }
 
-absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts,
-                                                    std::optional<ProcessKey>* new_root) {
+absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, Orders* orders) {
   if (process.start_ticks == 0) process = SeenWithPid(process, uid);
-  const std::vector<ProcessKey> chain = Ancestry(process, kProc);
+  const std::vector<ProcessKey> chain = Ancestry(process, proc);
   JobEntry* entry = nullptr;
   for (const ProcessKey& ancestor : chain) {
-    JobEntry* candidate = Knowing(ancestor);
+    JobEntry* candidate = ancestor.start_ticks != 0 ? Knowing(ancestor) : nullptr;
     if (candidate == nullptr) continue;
     if (candidate->snapshot.uid == uid || uid == 0) entry = candidate;
     break;
   }
   if (entry == nullptr) {
-    StartJobSpec spec;
-    spec.uid = uid;
-    spec.kind = "api";
-    spec.root = process;
-    if (const auto identity = IdentityFromFacts(facts)) {
-      spec.kind = identity->kind;
-      spec.id = identity->id;
-      spec.attempt = identity->attempt;
-    }
-    STEPSCOPE_ASSIGN_OR_RETURN(entry, Open(spec));
-    entry->roots.push_back(process);
-    *new_root = process;
+    const StartJobSpec claim = ClaimOf(chain, uid, facts, proc);
+    STEPSCOPE_ASSIGN_OR_RETURN(entry, Open(claim, orders));
+    entry->roots.push_back(*claim.root);
+    Follow(*entry, *claim.root, {});
+    if (claim.root->start_ticks != 0) orders->track.emplace_back(entry->snapshot.run, *claim.root);
   }
   LearnAncestry(*entry, chain);
   Follow(*entry, process, chain.size() > 1 ? chain[1] : ProcessKey{});
-  if (const RankFacts rank = RankFromFacts(facts); rank.rank >= 0) AddRank(*entry, process, rank);
+  AddRank(*entry, process, RankFromFacts(facts));
   if (entry->snapshot.state == JobState::kQuiet) entry->snapshot.state = JobState::kRunning;
   STEPSCOPE_RETURN_IF_ERROR(Save(*entry));
   return entry->snapshot.run;
+}
+
+void JobTable::Impl::CarryOut(const Orders& orders) const {
+  for (const RunId run : orders.untrack) {
+    if (hooks.untrack) hooks.untrack(run);
+  }
+  for (const RunId run : orders.ended) {
+    if (hooks.ended) hooks.ended(run);
+  }
+  for (const auto& [run, root] : orders.track) {
+    if (hooks.track) hooks.track(run, root);
+  }
 }
 
 void JobTable::Impl::MarkEnded(JobEntry& entry, const std::string& reason) {
@@ -223,7 +201,7 @@ void JobTable::Impl::MarkEnded(JobEntry& entry, const std::string& reason) {
 
 void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended) {
   if (entry.Finished()) return;
-  std::erase_if(entry.alive, [](const ProcessKey& p) { return !IsAlive(p, kProc); });
+  std::erase_if(entry.alive, [this](const ProcessKey& p) { return !IsAlive(p, proc); });
   JobSnapshot& s = entry.snapshot;
   bool rank_alive = false;
   for (RankInfo& rank : s.ranks) {
@@ -246,8 +224,8 @@ void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* end
   ended->push_back(s.run);
 }
 
-JobTable::JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks)
-    : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), {}, {}, 1}) {}
+JobTable::JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks, std::string proc)
+    : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), std::move(proc), {}, {}, 1}) {}
 JobTable::~JobTable() = default;
 
 absl::Status JobTable::Impl::ReadEntries() {
@@ -266,63 +244,72 @@ absl::Status JobTable::Impl::ReadEntries() {
 }
 
 absl::Status JobTable::Load() {
-  std::vector<std::pair<RunId, ProcessKey>> resumed;
-  std::vector<RunId> ended;
+  Orders orders;
   {
     const std::lock_guard lock(impl_->mu);
     STEPSCOPE_RETURN_IF_ERROR(impl_->ReadEntries());
     for (auto& [run, entry] : impl_->entries) {
       if (entry.Finished()) {
-        if (entry.snapshot.state != JobState::kDone) ended.push_back(RunId{run});
+        if (entry.snapshot.state != JobState::kDone) orders.ended.push_back(RunId{run});
         continue;
       }
       const bool same_boot = entry.snapshot.boot_id == impl_->boot_id;
       for (const ProcessKey& root : entry.roots) {
-        if (!same_boot || !IsAlive(root, kProc)) continue;
+        if (!same_boot || !IsAlive(root, impl_->proc)) continue;
         impl_->Follow(entry, root, {});
-        resumed.emplace_back(RunId{run}, root);
+        orders.track.emplace_back(RunId{run}, root);
       }
       if (!entry.alive.empty()) continue;
       impl_->MarkEnded(entry, "it ended while no daemon was running");
       STEPSCOPE_RETURN_IF_ERROR(impl_->Save(entry));
-      ended.push_back(RunId{run});
+      orders.ended.push_back(RunId{run});
     }
   }
-  for (const auto& [run, root] : resumed) {
-    if (impl_->hooks.track) impl_->hooks.track(run, root);
-  }
-  for (const RunId run : ended) {
-    if (impl_->hooks.ended) impl_->hooks.ended(run);
-  }
+  impl_->CarryOut(orders);
   return absl::OkStatus();
 }
 
-absl::StatusOr<JobSnapshot> JobTable::StartJob(const StartJobSpec& spec) {
+absl::StatusOr<JobSnapshot> JobTable::StartJob(StartJobSpec spec) {
+  if (spec.root) {
+    const auto place = ReadCgroups(*spec.root, impl_->proc);
+    if (!place) {
+      return absl::NotFoundError(
+          fmt::format("process {} ended just now; start the job again with one that runs", spec.root->pid.value));
+    }
+    spec.tenant = place->tenant;
+  }
   JobSnapshot result;
+  Orders orders;
   {
     const std::lock_guard lock(impl_->mu);
-    STEPSCOPE_ASSIGN_OR_RETURN(JobEntry * entry, impl_->Open(spec));
+    STEPSCOPE_ASSIGN_OR_RETURN(JobEntry * entry, impl_->Open(spec, &orders));
     for (const auto& [key, value] : spec.facts) entry->snapshot.facts[key] = value;
     if (spec.root) {
       entry->roots.push_back(*spec.root);
       impl_->Follow(*entry, *spec.root, {});
+      orders.track.emplace_back(entry->snapshot.run, *spec.root);
     }
     STEPSCOPE_RETURN_IF_ERROR(impl_->Save(*entry));
     result = entry->snapshot;
   }
-  if (spec.root && impl_->hooks.track) impl_->hooks.track(result.run, *spec.root);
+  impl_->CarryOut(orders);
   return result;
 }
 
 absl::StatusOr<RunId> JobTable::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts) {
-  std::optional<ProcessKey> new_root;
+  Orders orders;
   RunId run;
   {
     const std::lock_guard lock(impl_->mu);
-    STEPSCOPE_ASSIGN_OR_RETURN(run, impl_->RunForSession(process, uid, facts, &new_root));
+    STEPSCOPE_ASSIGN_OR_RETURN(run, impl_->RunForSession(process, uid, facts, &orders));
   }
-  if (new_root && impl_->hooks.track) impl_->hooks.track(run, *new_root);
+  impl_->CarryOut(orders);
   return run;
+}
+
+ProcessKey JobTable::SeenProcess(ProcessKey gone, uint32_t uid) const {
+  const std::lock_guard lock(impl_->mu);
+  return impl_->SeenWithPid(gone, uid);
 }
 
 absl::StatusOr<JobSnapshot> JobTable::EndJob(RunId run, const std::string& reason) {
@@ -336,8 +323,7 @@ absl::StatusOr<JobSnapshot> JobTable::EndJob(RunId run, const std::string& reaso
     STEPSCOPE_RETURN_IF_ERROR(impl_->Save(*entry));
     result = entry->snapshot;
   }
-  if (impl_->hooks.untrack) impl_->hooks.untrack(run);
-  if (impl_->hooks.ended) impl_->hooks.ended(run);
+  impl_->CarryOut({.track = {}, .untrack = {run}, .ended = {run}});
   return result;
 }
 
@@ -350,12 +336,19 @@ absl::Status JobTable::Forget(RunId run) {
                                                      entry->snapshot.name, JobStateName(entry->snapshot.state),
                                                      entry->snapshot.name));
   }
+  const std::string key = JobKeyOf(entry->snapshot);
   Seal seal;
   seal.meta.push_back({"run", RunMetaId(run), ""});
-  if (run == entry->snapshot.runs.back()) seal.meta.push_back({"job", JobKeyOf(entry->snapshot), ""});
+  if (entry->snapshot.runs == std::vector<RunId>{run}) seal.meta.push_back({"job", key, ""});
   STEPSCOPE_RETURN_IF_ERROR(impl_->store->Commit(seal));
   impl_->entries.erase(run.value);
-  return absl::OkStatus();
+  JobEntry* newest = nullptr;
+  for (auto& [number, other] : impl_->entries) {
+    if (JobKeyOf(other.snapshot) != key) continue;
+    std::erase(other.snapshot.runs, run);
+    newest = &other;
+  }
+  return newest == nullptr ? absl::OkStatus() : impl_->Save(*newest);
 }
 
 void JobTable::AddFact(RunId run, const std::string& key, const std::string& value) {
@@ -406,10 +399,7 @@ void JobTable::Tick() {
     for (auto& [run, entry] : impl_->entries) impl_->Step(entry, now, &ended);
     for (const RunId run : ended) impl_->Save(*impl_->Find(run)).IgnoreError();  // Load() ends it again if this is lost
   }
-  for (const RunId run : ended) {
-    if (impl_->hooks.untrack) impl_->hooks.untrack(run);
-    if (impl_->hooks.ended) impl_->hooks.ended(run);
-  }
+  impl_->CarryOut({.track = {}, .untrack = ended, .ended = ended});
 }
 
 std::vector<JobSnapshot> JobTable::List() const {
@@ -456,7 +446,7 @@ std::vector<ProcessKey> JobTable::Processes(RunId run) const {
 int32_t JobTable::RankOf(RunId run, ProcessKey process) const {
   const std::lock_guard lock(impl_->mu);
   const JobEntry* entry = impl_->Find(run);
-  return entry == nullptr ? -1 : impl_->RankOf(*entry, process);
+  return entry == nullptr ? -1 : stepscope::RankOf(*entry, process);
 }
 
 bool JobTable::AnyRunning() const {

@@ -54,9 +54,9 @@ enum class JobState { kRunning, kQuiet, kEnded, kUploading, kDone, kFailed };
 const char* JobStateName(JobState state);
 
 struct JobSnapshot {
-  RunId run;  ///< newest run
-  std::vector<RunId> runs;
-  std::string job;  ///< "<uid>.<kind>.<id>"
+  RunId run;                ///< the one the rest speaks of
+  std::vector<RunId> runs;  ///< of the job, oldest first
+  std::string job;          ///< "<uid>.<kind>.<id>"
   std::string name;
   uint32_t uid = 0;
   std::string tenant;
@@ -99,16 +99,20 @@ class JobTable {
     std::function<void(RunId)> untrack;
     std::function<void(RunId)> ended;
   };
-  JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks);
+  /// `proc` is the root of procfs.
+  JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks, std::string proc = "/proc");
   ~JobTable();
 
   /// Reads jobs of earlier daemons; those still marked running are taken up again if a root process lives, else ended.
   absl::Status Load();
 
-  absl::StatusOr<JobSnapshot> StartJob(const StartJobSpec& spec);
-  /// Job of an agent session: the tracked tree the process lives in, else one made from its environment facts
-  /// (STEPSCOPE_JOB, SLURM_JOB_ID, TORCHELASTIC_RUN_ID, …), else from its root process. Also records its rank.
+  /// The tenant is that of the root process where there is one. NOT_FOUND when that ended.
+  absl::StatusOr<JobSnapshot> StartJob(StartJobSpec spec);
+  /// Job of an agent session: the tracked tree the process lives in, else what ClaimOf says: its environment facts
+  /// (STEPSCOPE_JOB, SLURM_JOB_ID, TORCHELASTIC_RUN_ID, …), else its pod, its launcher or itself. Also records its rank.
   absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const std::map<std::string, std::string>& facts);
+  /// A process that ended before anybody read its start time: the newest one with its pid that a running job of the user knows.
+  ProcessKey SeenProcess(ProcessKey gone, uint32_t uid) const;
   absl::StatusOr<JobSnapshot> EndJob(RunId run, const std::string& reason);
   /// Removes a finished job from the table (its rows are deleted by the caller).
   absl::Status Forget(RunId run);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+
 #include "base/proc_stat.h"
 
 namespace stepscope {
@@ -16,6 +18,7 @@ std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc) {
   constexpr size_t kDeepest = 128;
   std::vector<ProcessKey> chain{process};
   auto stat = ReadProcStat(process.pid, proc);
+  if (!stat || stat->start_ticks != process.start_ticks) return chain;  // its pid may be another's by now
   while (stat && stat->parent.value > 1 && chain.size() < kDeepest) {
     stat = ReadProcStat(stat->parent, proc);
     if (stat) chain.push_back({stat->pid, stat->start_ticks});
@@ -26,6 +29,24 @@ std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc) {
 bool IsAlive(ProcessKey process, const std::string& proc) {
   const auto stat = ReadProcStat(process.pid, proc);
   return stat && stat->start_ticks == process.start_ticks && stat->state != 'Z' && stat->state != 'X';
+}
+
+std::optional<uint32_t> UidOf(Pid pid, const std::string& proc) {
+  std::ifstream status(fmt::format("{}/{}/status", proc, pid.value));
+  std::string word;
+  while (status >> word) {
+    uint32_t uid = 0;
+    if (word == "Uid:" && status >> uid) return uid;
+  }
+  return std::nullopt;
+}
+
+bool HasVariable(Pid pid, std::string_view name, const std::string& proc) {
+  std::ifstream environment(fmt::format("{}/{}/environ", proc, pid.value));
+  for (std::string entry; std::getline(environment, entry, '\0');) {
+    if (entry.starts_with(name) && entry.size() > name.size() && entry[name.size()] == '=') return true;
+  }
+  return false;
 }
 
 }  // namespace stepscope

@@ -20,6 +20,7 @@ LaneFact FromKey(const EntityInfo& info) {
   fact.kind = info.key.kind;
   fact.name = ValidUtf8(info.key.kind == EntityKind::kMetric ? info.key.text : info.name);
   fact.rank = info.rank;
+  fact.inner_id = info.inner_id;
   if (info.key.kind == EntityKind::kProcess || info.key.kind == EntityKind::kThread || info.key.kind == EntityKind::kMetric) {
     fact.pid = static_cast<int32_t>(info.key.a);
     fact.process = {Pid{fact.pid}, info.key.b};

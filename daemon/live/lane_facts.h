@@ -18,9 +18,10 @@ struct LaneFact {
   EntityKind kind = EntityKind::kNode;
   int32_t pid = 0;
   int32_t tid = 0;
-  int32_t rank = -1;   ///< -1 = none
-  ProcessKey process;  ///< of a process, thread or metric
-  std::string name;    ///< comm of a thread, command of a process, name of a metric
+  int32_t rank = -1;     ///< -1 = none
+  int32_t inner_id = 0;  ///< pid or tid in its own pid namespace; 0 = in the host's
+  ProcessKey process;    ///< of a process, thread or metric
+  std::string name;      ///< comm of a thread, command of a process, name of a metric
   std::string process_name;
 };
 

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,7 +31,8 @@ class Access {
   void SetServerPort(uint16_t port) { server_port_ = port; }
 
   absl::StatusOr<Caller> Identify(const std::string& peer) const;
-  /// The caller's job of that name, id or full id; "" and "last" = its newest.
+  /// The caller's job of that name, id or full id, with "@RUN" behind it one of its runs; "" and "last" = the newest job.
+  /// A job speaks of its newest run, and `runs` lists all; a run that was named speaks of itself alone.
   absl::StatusOr<JobSnapshot> Resolve(const Caller& caller, const std::string& ref) const;
   /// Newest run of each of the caller's jobs, newest first.
   std::vector<JobSnapshot> List(const Caller& caller) const;
@@ -37,6 +40,8 @@ class Access {
   absl::StatusOr<uint32_t> UidOfProcess(Pid pid) const;
 
  private:
+  std::optional<JobSnapshot> NamedRun(const Caller& caller, std::string_view ref) const;
+
   const JobTable* jobs_;
   const uint32_t own_uid_;
   const std::string proc_;

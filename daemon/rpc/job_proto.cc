@@ -19,9 +19,22 @@ void FillRanks(const JobSnapshot& job, v1::Job* message) {
   }
 }
 
+/// A run deleted meanwhile is left out.
+void FillRun(const JobTable& jobs, RunId number, v1::Job* message) {
+  const auto run = jobs.ByRun(number);
+  if (!run.ok()) return;
+  v1::JobRun* entry = message->add_history();
+  entry->set_run(number.value);
+  entry->set_attempt(run->attempt);
+  entry->set_boot_id(run->boot_id);
+  entry->set_state(JobStateName(run->state));
+  entry->set_start_wall_ns(run->start_wall.ns);
+  entry->set_end_wall_ns(run->end_wall.ns);
+}
+
 }  // namespace
 
-void FillJob(const JobSnapshot& job, const TotalsSource& totals, v1::Job* message) {
+void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& totals, v1::Job* message) {
   message->set_job(ValidUtf8(job.job));
   message->set_name(ValidUtf8(job.name));
   message->set_uid(job.uid);
@@ -37,11 +50,13 @@ void FillJob(const JobSnapshot& job, const TotalsSource& totals, v1::Job* messag
   message->set_command(ValidUtf8(job.command));
   message->set_processes(job.processes);
   message->set_threads(job.threads);
+  message->set_run(job.run.value);
   for (const auto& [key, value] : job.facts) (*message->mutable_facts())[ValidUtf8(key)] = ValidUtf8(value);
   FillRanks(job, message);
   RunTotals sum;
   for (const RunId run : job.runs) {
     message->add_runs(run.value);
+    FillRun(jobs, run, message);
     AddTotals(totals.Totals(run), &sum);
   }
   FillTables(sum, message->mutable_tables());

@@ -8,8 +8,8 @@
 
 namespace stepscope {
 
-/// Tables and loss are summed over all runs of the job.
-void FillJob(const JobSnapshot& job, const TotalsSource& totals, v1::Job* message);
+/// Tables and loss are summed over the job's `runs`.
+void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& totals, v1::Job* message);
 
 /// No more rows will come.
 bool IsOver(const JobSnapshot& job);

@@ -169,6 +169,7 @@ void FillTrack(uint32_t lane, const LaneFact& fact, const std::map<TableId, uint
   track->set_pid(fact.pid);
   track->set_tid(fact.tid);
   track->set_rank(fact.rank);
+  track->set_inner_id(fact.inner_id);
   for (const auto& [table, count] : rows) {
     v1::TableCount* message = track->add_tables();
     message->set_table(std::string(FindTable(table)->name));

@@ -36,8 +36,19 @@ class Daemon:
         self.env = {**os.environ, **(env or {})}
         self.process = None
 
-    def start(self):
-        command = [BIN / "stepscoped", "--private", "--data-dir", self.data_dir, "--port", "0", "--http-port", "0"]
+    def start(self, prefix=()):
+        """`prefix` is a command that executes the rest of its arguments."""
+        command = [
+            *prefix,
+            BIN / "stepscoped",
+            "--private",
+            "--data-dir",
+            self.data_dir,
+            "--port",
+            "0",
+            "--http-port",
+            "0",
+        ]
         for setting in self.settings:
             command += ["--set", setting]
         self.data_dir.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/jobs/job_identity.h"
 #include "daemon/jobs/process_tree.h"
 #include "tests/unit/pipeline/temp_store.h"
 
@@ -171,24 +170,6 @@ TEST_F(JobTableTest, AnUnknownJobIsAnsweredWithTheKnownOnes) {
   const Sleeper root;
   Start(root.key(), "resnet");
   EXPECT_THAT(std::string(jobs_->Find("bert").status().message()), testing::HasSubstr("resnet"));
-}
-
-TEST(JobIdentityTest, ATorchrunIdOfNoneIsNoId) {
-  EXPECT_FALSE(IdentityFromFacts({{"TORCHELASTIC_RUN_ID", "none"}}).has_value());
-  EXPECT_EQ(IdentityFromFacts({{"TORCHELASTIC_RUN_ID", "x"}})->kind, "torchelastic");
-}
-
-TEST(JobIdentityTest, SlurmGivesIdAndAttempt) {
-  const auto identity = IdentityFromFacts({{"SLURM_JOB_ID", "77"}, {"SLURM_RESTART_COUNT", "2"}, {"TORCHELASTIC_RUN_ID", "x"}});
-  EXPECT_EQ(identity->kind, "slurm");
-  EXPECT_EQ(identity->id, "77");
-  EXPECT_EQ(identity->attempt, 2u);
-}
-
-TEST(JobIdentityTest, GarbageIsNoRank) {
-  EXPECT_EQ(RankFromFacts({{"RANK", "one"}}).rank, -1);
-  EXPECT_EQ(RankFromFacts({{"RANK", ""}}).rank, -1);
-  EXPECT_EQ(RankFromFacts({{"RANK", "99999999999999"}}).rank, -1);
 }
 
 }  // namespace

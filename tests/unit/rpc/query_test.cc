@@ -49,6 +49,43 @@ TEST_F(QueryTest, AJobIsFoundByNameIdFullIdAndLast) {
   EXPECT_THAT(status.error_message(), HasSubstr("there is: train"));
 }
 
+TEST_F(QueryTest, AJobThatCameAgainListsItsRunsAndGivesTheOneAskedFor) {
+  ASSERT_TRUE(node_.jobs.EndJob(node_.run, "").ok());
+  StartJobSpec again;
+  again.id = "train-7";
+  again.name = "train";
+  again.uid = geteuid();
+  again.root = node_.self;
+  const RunId newest = node_.jobs.StartJob(again)->run;
+  const auto get = [&](const std::string& ref, v1::Job* job) {
+    v1::GetJobRequest request;
+    request.set_job(ref);
+    return Call(*query_, &Q::GetJob, request, job);
+  };
+  v1::Job job;
+  ASSERT_TRUE(get("train", &job).ok());
+  EXPECT_EQ(job.run(), newest.value);
+  ASSERT_EQ(job.history_size(), 2);
+  EXPECT_EQ(job.history(0).run(), node_.run.value);
+  EXPECT_EQ(job.history(0).state(), "ended");
+  EXPECT_EQ(job.history(1).state(), "running");
+  EXPECT_EQ(job.history(1).boot_id(), "boot");
+
+  const std::string suffix = "@" + std::to_string(node_.run.value);
+  for (const std::string& name : {std::string("train"), std::string("train-7"), std::string()}) {
+    v1::Job older;
+    ASSERT_TRUE(get(name + suffix, &older).ok()) << name;
+    EXPECT_EQ(older.run(), node_.run.value);
+    EXPECT_EQ(older.state(), "ended");
+    EXPECT_EQ(older.history_size(), 1);
+  }
+  for (const std::string& wrong : {"bert" + suffix, std::string("train@9"), std::string("train@"), std::string("train@1x")}) {
+    EXPECT_EQ(get(wrong, &job).error_code(), grpc::StatusCode::NOT_FOUND) << wrong;
+  }
+  caller_uid_ = 4242;
+  EXPECT_EQ(get("train" + suffix, &job).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(QueryTest, AnotherUserSeesNoneOfIt) {
   caller_uid_ = 4242;
   v1::ListJobsResponse jobs;
