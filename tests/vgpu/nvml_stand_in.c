@@ -17,7 +17,7 @@ enum { kMostGpus = 8, kLinks = 4 };
 
 struct gpu {
   int index;
-  int calls;      // of nvmlDeviceGetUtilizationRates
+  int calls;       // of nvmlDeviceGetUtilizationRates
   int lost_after;  // -1: never
 };
 
@@ -60,10 +60,10 @@ static int Check(const struct gpu* gpu, const char* function) {
 }
 
 // Fails as the environment says, else goes on with the function's body.
-#define CHECK(gpu)                                     \
-  do {                                                 \
-    const int failure = Check(gpu, __func__);          \
-    if (failure != kSuccess) return failure;           \
+#define CHECK(gpu)                            \
+  do {                                        \
+    const int failure = Check(gpu, __func__); \
+    if (failure != kSuccess) return failure;  \
   } while (0)
 
 static int Open(void) {

@@ -25,8 +25,8 @@ constexpr size_t kMostNameBytes = 128;
 constexpr size_t kMostEntries = 200;
 constexpr int kDeepest = 16;
 
-constexpr std::string_view kSecretWords[] = {"token",  "secret",     "password",   "passwd",     "credential",
-                                             "apikey", "access_key", "api_key",    "private_key", "accesskey"};
+constexpr std::string_view kSecretWords[] = {"token",  "secret",     "password", "passwd",      "credential",
+                                             "apikey", "access_key", "api_key",  "private_key", "accesskey"};
 // What board makers leave in DMI fields that nobody filled.
 constexpr std::string_view kNothing[] = {"", "None", "Not Specified", "Default string", "To be filled by O.E.M."};
 

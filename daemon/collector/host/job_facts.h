@@ -2,8 +2,8 @@
 // What this machine knows of a job besides its processes, as key/value facts for JobTable::AddFact.
 //   ReadInstanceFacts        /sys/class/dmi/id:            instance.vendor, instance.type, instance.id (EC2)
 //   ReadTrainingFacts        /opt/ml/input/config/*.json, which the SageMaker platform writes beside the job:
-//                            hyperparameter.<name>, instance.type, sagemaker.{current_host,hosts,network_interface,instance_group},
-//                            sagemaker.channel.<name>
+//                            hyperparameter.<name>, instance.type,
+//                            sagemaker.{current_host,hosts,network_interface,instance_group}, sagemaker.channel.<name>
 // A file that is not there gives no facts; one that is there but cannot be understood is a problem with its cause. A value whose
 // name says that it is a secret is "hidden"; long values are cut and end in "…".
 //

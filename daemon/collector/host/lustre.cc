@@ -23,8 +23,7 @@ void AddLine(std::string_view instance, std::string_view line, MetricSink* sink)
   const auto calls = ParseCount(TakeWord(line));
   if (!name || !calls || TakeWord(line) != "samples") return;  // snapshot_time and the like
   const std::string_view unit = TakeWord(line);
-  sink->Add(
-      {.name = fmt::format("lustre.{}_calls_total", *name), .instance = instance, .value = static_cast<double>(*calls)});
+  sink->Add({.name = fmt::format("lustre.{}_calls_total", *name), .instance = instance, .value = static_cast<double>(*calls)});
   TakeWord(line);  // least
   TakeWord(line);  // most
   const auto sum = ParseCount(TakeWord(line));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lustre: what this node's Lustre clients did, from llite/<FILE SYSTEM>-<ID>/stats in /sys/kernel/debug/lustre (2.12 and newer) or
-// /proc/fs/lustre (older). A line is
+// Lustre: what this node's Lustre clients did, from llite/<FILE SYSTEM>-<ID>/stats in /sys/kernel/debug/lustre (2.12 and newer)
+// or /proc/fs/lustre (older). A line is
 //   read_bytes  4131 samples [bytes] 4096 1048576 4299161600      name, count, unit, and, with a unit, least, most and sum
 // and becomes lustre.<name>_calls_total (count) and, by its unit, lustre.<name>_total (bytes, lustre.read_bytes_total) or
 // lustre.<name>_ns_total (usec). Instance: the directory's name, "fsx-ffff8881…".

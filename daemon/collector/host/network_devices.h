@@ -3,10 +3,10 @@
 //   <DEVICE>/ports/<PORT>/counters/*, hw_counters/*      instance "mlx5_0/1"
 //   <DEVICE>/hw_counters/*                               instance "mlx5_0"
 //   <DEVICE>/ports/<PORT>/state                          {ib,efa}.port_active: 1 when ACTIVE
-// A counter is called as its file is, "ib.<file>_total" or, on a device of the efa driver, "efa.<file>_total": drivers add and drop
-// counters, so they are listed, not expected. Two files count words of four bytes (Documentation/ABI/stable/sysfs-class-infiniband)
-// and are said in bytes: port_xmit_data is ib.port_xmit_bytes_total, port_rcv_data is ib.port_rcv_bytes_total. `lifespan` is a
-// setting, not a counter.
+// A counter is called as its file is, "ib.<file>_total" or, on a device of the efa driver, "efa.<file>_total": drivers add and
+// drop counters, so they are listed, not expected. Two files count words of four bytes
+// (Documentation/ABI/stable/sysfs-class-infiniband) and are said in bytes: port_xmit_data is ib.port_xmit_bytes_total,
+// port_rcv_data is ib.port_rcv_bytes_total. `lifespan` is a setting, not a counter.
 //
 // A read of an EFA port's counters makes the driver ask the device up to five times, so the period is a second and not less.
 #pragma once

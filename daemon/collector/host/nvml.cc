@@ -29,8 +29,7 @@ const char* NextStep(int init_result) {
 
 }  // namespace
 
-Nvml::Nvml(Options options, std::unique_ptr<LibraryLoader> loader)
-    : options_(std::move(options)), loader_(std::move(loader)) {
+Nvml::Nvml(Options options, std::unique_ptr<LibraryLoader> loader) : options_(std::move(options)), loader_(std::move(loader)) {
   if (LoadLibrary()) state_.Set({"nvml", "full", "idle", "", "", {}});
   library_.reset();
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nvml: NVIDIA GPUs of the node through the driver's management library, opened while a job is tracked. Instance: the GPU's UUID.
 //   each sample      nvml.{utilization,memory_utilization}_percent (NVML's own 1/6 s to 1 s mean: a busy GPU, not a full one),
-//                    nvml.memory_{total,used,reserved}_bytes (older drivers: used_and_reserved), nvml.power_w, nvml.energy_j_total,
-//                    nvml.temperature_celsius, nvml.{sm,memory}_clock_mhz, nvml.throttle_reasons_mask, nvml.throttled_by_* (0 or 1),
-//                    nvml.{power,thermal}_violation_ns_total, nvml.nvlink_{sent,received}_bytes_total (all links),
-//                    nvml.xid_events_total, nvml.last_xid (since NVML was opened), nvml.lost (0 or 1)
+//                    nvml.memory_{total,used,reserved}_bytes (older drivers: used_and_reserved), nvml.power_w,
+//                    nvml.energy_j_total, nvml.temperature_celsius, nvml.{sm,memory}_clock_mhz, nvml.throttle_reasons_mask,
+//                    nvml.throttled_by_* (0 or 1), nvml.{power,thermal}_violation_ns_total,
+//                    nvml.nvlink_{sent,received}_bytes_total (all links), nvml.xid_events_total, nvml.last_xid (since NVML was
+//                    opened), nvml.lost (0 or 1)
 //   each 10th        nvml.ecc_{corrected,uncorrected}_errors_total (since the driver was loaded), nvml.remapped_rows_*_total,
 //                    nvml.row_remap_{pending,failed}, nvml.pcie_{generation,width_lanes}, nvml.pcie_replays_total,
 //                    nvml.nvlink_active_links, nvml.nvlink_*_errors_total (instance "<UUID>/link3")

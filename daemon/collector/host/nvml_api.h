@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of NVIDIA's management library (NVML) that is used, bound at run time: the driver brings the library, a machine without
-// one has none. Types are our own, written after the public NVML reference; NVML keeps old entry points for ever and gives changed
-// ones a new name (…_v2), so each name stands for one layout.
+// The part of NVIDIA's management library (NVML) that is used, bound at run time: the driver brings the library, a machine
+// without one has none. Types are our own, written after the public NVML reference; NVML keeps old entry points for ever and
+// gives changed ones a new name (…_v2), so each name stands for one layout.
 //   - Every entry is optional but five: a pointer stays null where a driver lacks it, and Missing() names it.
 //   - A struct that the library fills ends in room to spare: a newer library that writes more than we know hurts nobody. (Arrays
 //     cannot have that; nvmlFieldValue_t is 40 bytes in every version.)

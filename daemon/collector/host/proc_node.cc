@@ -17,27 +17,21 @@ namespace {
 
 // Some hundred bytes a line; a node with thousands of interfaces or disks is read up to here.
 constexpr size_t kMostBytes = 1 << 20;
-constexpr uint64_t kSectorBytes = 512;  // of /proc/diskstats, whatever the disk's own sectors are (Documentation/admin-guide/iostats)
+constexpr uint64_t kSectorBytes =
+    512;  // of /proc/diskstats, whatever the disk's own sectors are (Documentation/admin-guide/iostats)
 
 struct MemoryMetric {
   std::string_view key;
   const char* name;
 };
 constexpr MemoryMetric kMemory[] = {
-    {"MemTotal:", "mem.total_bytes"},
-    {"MemFree:", "mem.free_bytes"},
-    {"MemAvailable:", "mem.available_bytes"},
-    {"Buffers:", "mem.buffers_bytes"},
-    {"Cached:", "mem.cached_bytes"},
-    {"Dirty:", "mem.dirty_bytes"},
-    {"Writeback:", "mem.writeback_bytes"},
-    {"AnonPages:", "mem.anonymous_bytes"},
-    {"Shmem:", "mem.shared_bytes"},
-    {"Slab:", "mem.slab_bytes"},
-    {"SwapTotal:", "mem.swap_total_bytes"},
-    {"SwapFree:", "mem.swap_free_bytes"},
-    {"HugePages_Total:", "mem.huge_pages"},
-    {"HugePages_Free:", "mem.huge_pages_free"},
+    {"MemTotal:", "mem.total_bytes"},         {"MemFree:", "mem.free_bytes"},
+    {"MemAvailable:", "mem.available_bytes"}, {"Buffers:", "mem.buffers_bytes"},
+    {"Cached:", "mem.cached_bytes"},          {"Dirty:", "mem.dirty_bytes"},
+    {"Writeback:", "mem.writeback_bytes"},    {"AnonPages:", "mem.anonymous_bytes"},
+    {"Shmem:", "mem.shared_bytes"},           {"Slab:", "mem.slab_bytes"},
+    {"SwapTotal:", "mem.swap_total_bytes"},   {"SwapFree:", "mem.swap_free_bytes"},
+    {"HugePages_Total:", "mem.huge_pages"},   {"HugePages_Free:", "mem.huge_pages_free"},
 };
 
 // Column numbers behind the name, from 0.
@@ -47,20 +41,14 @@ struct ColumnMetric {
   uint64_t unit;
 };
 constexpr ColumnMetric kDisk[] = {
-    {0, "disk.reads_total", 1},
-    {2, "disk.read_bytes_total", kSectorBytes},
-    {3, "disk.read_ns_total", kNsPerMillisecond},
-    {4, "disk.writes_total", 1},
-    {6, "disk.written_bytes_total", kSectorBytes},
-    {7, "disk.write_ns_total", kNsPerMillisecond},
-    {8, "disk.in_flight", 1},
-    {9, "disk.busy_ns_total", kNsPerMillisecond},
-    {10, "disk.queue_ns_total", kNsPerMillisecond},
+    {0, "disk.reads_total", 1},  {2, "disk.read_bytes_total", kSectorBytes},    {3, "disk.read_ns_total", kNsPerMillisecond},
+    {4, "disk.writes_total", 1}, {6, "disk.written_bytes_total", kSectorBytes}, {7, "disk.write_ns_total", kNsPerMillisecond},
+    {8, "disk.in_flight", 1},    {9, "disk.busy_ns_total", kNsPerMillisecond},  {10, "disk.queue_ns_total", kNsPerMillisecond},
 };
 constexpr ColumnMetric kNetwork[] = {
-    {0, "net.received_bytes_total", 1},  {1, "net.received_packets_total", 1}, {2, "net.received_errors_total", 1},
-    {3, "net.received_drops_total", 1},  {8, "net.sent_bytes_total", 1},       {9, "net.sent_packets_total", 1},
-    {10, "net.sent_errors_total", 1},    {11, "net.sent_drops_total", 1},
+    {0, "net.received_bytes_total", 1}, {1, "net.received_packets_total", 1}, {2, "net.received_errors_total", 1},
+    {3, "net.received_drops_total", 1}, {8, "net.sent_bytes_total", 1},       {9, "net.sent_packets_total", 1},
+    {10, "net.sent_errors_total", 1},   {11, "net.sent_drops_total", 1},
 };
 constexpr size_t kDiskColumns = 11;  // kernel 4.18 and 5.5 added more behind them
 constexpr size_t kNetworkColumns = 16;
@@ -143,8 +131,12 @@ void ProcNode::SetState(const char* when_readable) {
   if (missing.empty()) return state_.Set({"node", "full", when_readable, "", "", {}});
   const std::string reason = fmt::format("cannot read {}", fmt::join(missing, ", "));
   const bool has_none = missing.size() == 3;
-  state_.Set({"node", has_none ? "none" : "own", has_none ? "unavailable" : when_readable, reason,
-              "mount the host's procfs where the daemon runs; containers may hide single files of it", {}});
+  state_.Set({"node",
+              has_none ? "none" : "own",
+              has_none ? "unavailable" : when_readable,
+              reason,
+              "mount the host's procfs where the daemon runs; containers may hide single files of it",
+              {}});
 }
 
 void ProcNode::Sample(std::span<const ProcessKey>, MetricSink* sink) {

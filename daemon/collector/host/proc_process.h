@@ -4,8 +4,8 @@
 //   process.main_thread_{voluntary,involuntary}_switches_total: the kernel counts them per thread and says the main thread's here
 //   process.{rchar,wchar}_bytes_total: what read() and write() moved, from wherever;  process.{read,written}_bytes_total: disk
 //
-// /proc/PID/io needs the right to trace the process (ptrace(2)): without it the I/O values are absent and State says so. The three
-// files are opened through one directory, so that they are of one process even when its pid is given away in between.
+// /proc/PID/io needs the right to trace the process (ptrace(2)): without it the I/O values are absent and State says so. The
+// three files are opened through one directory, so that they are of one process even when its pid is given away in between.
 //
 // Bounded: at most 1000 processes a time, in turn. With more, each is read every second, third … time and State says so.
 #pragma once

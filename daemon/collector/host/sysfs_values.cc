@@ -21,9 +21,7 @@ std::string_view Trimmed(std::string_view text) {
 
 }  // namespace
 
-std::optional<uint64_t> ReadCount(const std::string& path) {
-  return ParseCount(Trimmed(ReadProcFile(path, kMostLineBytes)));
-}
+std::optional<uint64_t> ReadCount(const std::string& path) { return ParseCount(Trimmed(ReadProcFile(path, kMostLineBytes))); }
 
 std::string ReadLine(const std::string& path) {
   const std::string text = ReadProcFile(path, kMostLineBytes);

@@ -95,8 +95,9 @@ inline void WriteNeuron(const FakeTree& tree, const std::string& driver) {
 
 inline void WriteTrainingConfig(const FakeTree& tree) {
   const std::string folder = "/opt/ml/input/config";
-  tree.Write(folder + "/hyperparameters.json",
-             R"({"optimizer": "\"adam\"", "lr": "3e-4", "layers": 12, "hf_token": "hf_abcdef", "AWS_Secret_Key": "x", "note": "\"a"})");
+  tree.Write(
+      folder + "/hyperparameters.json",
+      R"({"optimizer": "\"adam\"", "lr": "3e-4", "layers": 12, "hf_token": "hf_abcdef", "AWS_Secret_Key": "x", "note": "\"a"})");
   tree.Write(folder + "/resourceconfig.json",
              R"({"current_host": "algo-1", "hosts": ["algo-1", "algo-2"], "current_instance_type": "ml.p4d.24xlarge",)"
              R"( "network_interface_name": "eth0", "current_group_name": "homogeneousCluster", "unknown": {"a": [1, 2]}})");

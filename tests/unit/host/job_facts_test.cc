@@ -50,9 +50,9 @@ TEST(JobFacts, AnInstanceIsNamedByItsFirmware) {
   const FakeTree tree;
   WriteTrainingConfig(tree);
   const JobFacts facts = ReadInstanceFacts(tree.root());
-  EXPECT_EQ(facts.facts, (std::map<std::string, std::string>{{"instance.vendor", "Amazon EC2"},
-                                                             {"instance.type", "p4d.24xlarge"},
-                                                             {"instance.id", "i-0123456789abcdef0"}}));
+  EXPECT_EQ(facts.facts,
+            (std::map<std::string, std::string>{
+                {"instance.vendor", "Amazon EC2"}, {"instance.type", "p4d.24xlarge"}, {"instance.id", "i-0123456789abcdef0"}}));
 }
 
 TEST(JobFacts, AnAssetTagOfAnotherVendorIsNoInstanceAndEmptyPhrasesAreNothing) {
@@ -60,8 +60,7 @@ TEST(JobFacts, AnAssetTagOfAnotherVendorIsNoInstanceAndEmptyPhrasesAreNothing) {
   tree.Write("/sys/class/dmi/id/sys_vendor", "Example Boards\n");
   tree.Write("/sys/class/dmi/id/product_name", "To be filled by O.E.M.\n");
   tree.Write("/sys/class/dmi/id/board_asset_tag", "asset-7\n");
-  EXPECT_EQ(ReadInstanceFacts(tree.root()).facts,
-            (std::map<std::string, std::string>{{"instance.vendor", "Example Boards"}}));
+  EXPECT_EQ(ReadInstanceFacts(tree.root()).facts, (std::map<std::string, std::string>{{"instance.vendor", "Example Boards"}}));
 }
 
 TEST(JobFacts, NoFilesMeanNoFactsAndNoProblem) {

@@ -48,8 +48,13 @@ TEST(NeuronSysfs, PowerWithoutDataIsNoValue) {
 }
 
 TEST(NeuronSysfs, StateSaysWhenCountersAreOnlyBookedAtTheEndOfAProcess) {
-  for (const auto& [driver, is_live] : std::map<std::string, bool>{
-           {"2.24.7.0", false}, {"2.30.1", false}, {"2.30.2", true}, {"2.31", true}, {"3.0.0", true}, {"", false}, {"2", false}}) {
+  for (const auto& [driver, is_live] : std::map<std::string, bool>{{"2.24.7.0", false},
+                                                                   {"2.30.1", false},
+                                                                   {"2.30.2", true},
+                                                                   {"2.31", true},
+                                                                   {"3.0.0", true},
+                                                                   {"", false},
+                                                                   {"2", false}}) {
     const FakeTree tree;
     WriteNeuron(tree, driver);
     NeuronSysfs source({tree.root()});

@@ -159,14 +159,28 @@ TEST(Nvml, AnOldDriverSaysWhatItCan) {
 }
 
 TEST(Nvml, EveryOptionalFunctionMayBeMissing) {
-  for (const char* hidden : {"nvmlErrorString", "nvmlSystemGetDriverVersion", "nvmlDeviceGetUtilizationRates",
-                             "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption",
-                             "nvmlDeviceGetTemperature", "nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksThrottleReasons",
-                             "nvmlDeviceGetViolationStatus", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows",
-                             "nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth",
-                             "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetFieldValues", "nvmlDeviceGetNvLinkState",
-                             "nvmlDeviceGetNvLinkErrorCounter", "nvmlEventSetCreate", "nvmlDeviceRegisterEvents",
-                             "nvmlEventSetWait_v2", "nvmlEventSetFree"}) {
+  for (const char* hidden : {"nvmlErrorString",
+                             "nvmlSystemGetDriverVersion",
+                             "nvmlDeviceGetUtilizationRates",
+                             "nvmlDeviceGetMemoryInfo_v2",
+                             "nvmlDeviceGetPowerUsage",
+                             "nvmlDeviceGetTotalEnergyConsumption",
+                             "nvmlDeviceGetTemperature",
+                             "nvmlDeviceGetClockInfo",
+                             "nvmlDeviceGetCurrentClocksThrottleReasons",
+                             "nvmlDeviceGetViolationStatus",
+                             "nvmlDeviceGetTotalEccErrors",
+                             "nvmlDeviceGetRemappedRows",
+                             "nvmlDeviceGetCurrPcieLinkGeneration",
+                             "nvmlDeviceGetCurrPcieLinkWidth",
+                             "nvmlDeviceGetPcieReplayCounter",
+                             "nvmlDeviceGetFieldValues",
+                             "nvmlDeviceGetNvLinkState",
+                             "nvmlDeviceGetNvLinkErrorCounter",
+                             "nvmlEventSetCreate",
+                             "nvmlDeviceRegisterEvents",
+                             "nvmlEventSetWait_v2",
+                             "nvmlEventSetFree"}) {
     Nvml source({NVML_STAND_IN}, std::make_unique<HidingLoader>(std::set<std::string>{hidden}));
     source.Start();
     EXPECT_EQ(SampleOf(source)("nvml.lost", kGpu1), 0) << hidden;
