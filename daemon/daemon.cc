@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/status.h"
+#include "daemon/collector/host/job_facts.h"
 #include "daemon/collector/sched_collector.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
@@ -76,6 +77,7 @@ class RunningDaemon final : public Daemon {
   absl::Status StartServers();
   JobTable::Hooks JobHooks();
   void Track(RunId run, ProcessKey root);
+  void AddFacts(RunId run, const JobFacts& facts);
   void Ended(RunId run);
   NodeFacts Node() const;
   std::vector<CollectorState> Collectors() const;
@@ -130,12 +132,19 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 
 void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
+  AddFacts(run, ReadInstanceFacts(""));
+  if (SharesFiles(root, "/proc")) AddFacts(run, ReadTrainingFacts(""));
   if (!SchedOn()) return;
   if (const auto start = ReadStartTicks(root.pid); !start.ok() || *start != root.start_ticks) return;  // ended; its pid is reused
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
     spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
   }
+}
+
+void RunningDaemon::AddFacts(RunId run, const JobFacts& facts) {
+  for (const auto& [key, value] : facts.facts) jobs_->AddFact(run, key, value);
+  for (const std::string& problem : facts.problems) spdlog::warn("facts of run {}: {}", run.value, problem);
 }
 
 void RunningDaemon::Ended(RunId run) {
