@@ -57,13 +57,12 @@ std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc) {
   return ParseProcStat(ReadProcFile(fmt::format("{}/{}/stat", proc, pid.value)));
 }
 
-std::string ReadProcFile(const std::string& path) {
-  constexpr size_t kMaxBytes = 64 << 10;
+std::string ReadProcFile(const std::string& path, size_t most_bytes) {
   std::string text;
   const unique_fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok()) return text;
   char chunk[4096];
-  while (text.size() < kMaxBytes) {
+  while (text.size() < most_bytes) {
     const ssize_t got = read(fd.get(), chunk, sizeof(chunk));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;

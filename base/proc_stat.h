@@ -3,6 +3,7 @@
 // A root path ("/proc" in production) is the seam for trees made by tests.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@ std::optional<ProcStat> ParseProcStat(std::string_view line);
 /// nullopt when the process is gone.
 std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc = "/proc");
 
-/// All of a procfs file, up to 64 KiB; empty when it cannot be read.
-std::string ReadProcFile(const std::string& path);
+/// All of a file of procfs, sysfs or a cgroup, up to `most_bytes`; empty when it cannot be read.
+std::string ReadProcFile(const std::string& path, size_t most_bytes = 64 << 10);
 
 }  // namespace stepscope

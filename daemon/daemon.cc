@@ -7,11 +7,18 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "base/status.h"
+#include "daemon/collector/host/cgroup_pressure.h"
+#include "daemon/collector/host/cpu_times.h"
+#include "daemon/collector/host/cpu_topology.h"
+#include "daemon/collector/host/perf_counters.h"
+#include "daemon/collector/host/sampler.h"
 #include "daemon/collector/sched_collector.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
@@ -52,6 +59,22 @@ SchedOptions SchedFrom(const Config& config) {
   options.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
   options.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
   return options;
+}
+
+std::vector<std::unique_ptr<MetricSource>> MetricSourcesFrom(const Config& config) {
+  std::vector<std::unique_ptr<MetricSource>> sources;
+  if (config.counters_enabled) {
+    const std::chrono::milliseconds period(config.counters_period_ms);
+    sources.push_back(std::make_unique<PerfCounters>(
+        PerfCounters::Options{.events = config.counters_events, .period = period, .root = ""}, KernelPerfCalls()));
+  }
+  if (config.host_enabled) {
+    const std::chrono::milliseconds period(config.host_period_ms);
+    sources.push_back(std::make_unique<CpuTimes>(CpuTimes::Options{.root = "", .period = period}));
+    sources.push_back(std::make_unique<CpuTopology>(""));
+    sources.push_back(std::make_unique<CgroupPressure>(CgroupPressure::Options{.root = "", .period = period}));
+  }
+  return sources;
 }
 
 UploadConfig UploadFrom(const Config& config) {
@@ -95,6 +118,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<TableReader> reader_;
   std::unique_ptr<JobObserver> observer_;
   std::unique_ptr<SchedCollector> sched_;
+  std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<Uploader> uploader_;
   std::unique_ptr<Ingest> ingest_;
   std::unique_ptr<LiveUtilization> live_;
@@ -119,6 +143,7 @@ absl::Status RunningDaemon::OpenStore() {
 JobTable::Hooks RunningDaemon::JobHooks() {
   return {[this](RunId run, ProcessKey root) { Track(run, root); },
           [this](RunId run) {
+            sampler_->Untrack(run);
             if (const absl::Status status = sched_->Untrack(run); !status.ok()) {
               spdlog::warn("sched: run {}: {}", run.value, std::string(status.message()));
             }
@@ -128,6 +153,7 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 
 void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
+  sampler_->Track(run);
   if (!config_.sched_enabled) return;
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
@@ -155,6 +181,8 @@ absl::Status RunningDaemon::StartSources() {
       spdlog::warn("scheduling is not collected: {}", std::string(status.message()));
     }
   }
+  sampler_ = std::make_unique<Sampler>(MetricSourcesFrom(config_), pipeline_.get(), &clock_,
+                                       [this](RunId run) { return jobs_->Processes(run); });
   if (!config_.upload_url.empty()) {
     Uploader::Parts parts{store_.get(), pipeline_.get(), jobs_.get(), &clock_};
     parts.drain = [this] { return pipeline_->Drain(); };
@@ -192,8 +220,13 @@ CollectorState RunningDaemon::AgentState() const {
 }
 
 std::vector<CollectorState> RunningDaemon::Collectors() const {
-  if (config_.sched_enabled) return {sched_->State(), AgentState()};
-  return {{"sched", "none", "off", "switched off by sched.enabled", "set sched.enabled = true", {}}, AgentState()};
+  std::vector<CollectorState> states{
+      config_.sched_enabled
+          ? sched_->State()
+          : CollectorState{"sched", "none", "off", "switched off by sched.enabled", "set sched.enabled = true", {}},
+      AgentState()};
+  std::ranges::move(sampler_->States(), std::back_inserter(states));
+  return states;
 }
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
@@ -275,6 +308,7 @@ void RunningDaemon::Stop() {
   if (web_ != nullptr) web_->Stop();
   if (ingest_ != nullptr) ingest_->Stop();
   if (sched_ != nullptr) sched_->Stop();
+  if (sampler_ != nullptr) sampler_->Stop();
   if (live_ != nullptr) live_->Stop();
   if (uploader_ != nullptr) uploader_->Stop();
   if (pipeline_ != nullptr) pipeline_->Stop();

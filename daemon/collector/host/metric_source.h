@@ -6,7 +6,9 @@
 //   name       "<source>.<what>_<unit>", e.g. "cpu.steal_ns_total", "psi.memory_some_ns_total", "nvml.power_w". A value that
 //              only grows ends in _total and is handed over as the kernel counts it; anything else is a gauge.
 //   instance   which one of several: "cpu3", "mlx5_0/1", a device's UUID, a cgroup's path; empty where there is one.
-//   process    whose it is; the default is the node's.
+//   process    whose it is; the default is the node's. A process's value is written in the runs it belongs to only.
+//   members    processes that a node's value is about (a cgroup and what runs in it): written in their runs only, so that no run
+//              learns of another's. Empty: every run's.
 //
 // A source that cannot work here (no PMU, no driver, no rights) is an ordinary state, not an error, and never makes values up.
 // Thread rule: the sampler thread, except State(), which any thread may call.
@@ -22,11 +24,12 @@
 namespace stepscope {
 
 struct MetricValue {
-  std::string_view name;
-  std::string_view instance;
-  ProcessKey process;   ///< {0, 0}: the node
+  std::string_view name = {};
+  std::string_view instance = {};
+  ProcessKey process = {};  ///< {0, 0}: the node
   double value = 0;
   bool scaled = false;  ///< estimated from a multiplexed counter
+  std::span<const ProcessKey> members = {};
 };
 
 class MetricSink {
@@ -39,6 +42,7 @@ class MetricSource {
  public:
   virtual ~MetricSource() = default;
   virtual CollectorState State() const = 0;
+  /// Between two ticks; besides, every source is asked once when a run begins to be tracked and once when it ends.
   virtual std::chrono::milliseconds period() const = 0;
   /// The first job is tracked: open what costs something to keep open.
   virtual void Start() = 0;
