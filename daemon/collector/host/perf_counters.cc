@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,12 +30,15 @@ int OpenInKernel(const PerfEvent& event, int cpu, int group_fd) {
   attr.config = event.config;
   attr.config1 = event.config1;
   attr.config2 = event.config2;
+  attr.disabled = group_fd < 0;
   attr.exclude_user = event.exclude_user;
   attr.exclude_kernel = event.exclude_kernel;
   attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
   const long fd = syscall(SYS_perf_event_open, &attr, -1, cpu, group_fd, PERF_FLAG_FD_CLOEXEC);
   return fd < 0 ? -errno : static_cast<int>(fd);
 }
+
+void EnableInKernel(int fd) { ioctl(fd, PERF_EVENT_IOC_ENABLE, 0); }
 
 ssize_t ReadFromKernel(int fd, std::span<uint64_t> words) {
   const ssize_t got = read(fd, words.data(), words.size_bytes());
@@ -80,7 +84,7 @@ const char* NextStep(int error) {
 
 }  // namespace
 
-PerfCalls KernelPerfCalls() { return {OpenInKernel, ReadFromKernel}; }
+PerfCalls KernelPerfCalls() { return {OpenInKernel, EnableInKernel, ReadFromKernel}; }
 
 PerfCounters::PerfCounters(Options options, PerfCalls calls) : options_(std::move(options)), calls_(std::move(calls)) {
   ChooseEvents();  // opens and closes each once, so that doctor knows before the first job
@@ -175,6 +179,7 @@ void PerfCounters::OpenCpu(int number) {
   cpu.instance = fmt::format("cpu{}", number);
   cpu.totals.resize(counters_.size());
   for (size_t i = 0; i < counters_.size(); ++i) OpenCounter(number, i, &cpu.groups);
+  for (const Group& group : cpu.groups) calls_.enable(group.fds[0].get());
 }
 
 void PerfCounters::OpenCounter(int cpu, size_t counter, std::vector<Group>* groups) {

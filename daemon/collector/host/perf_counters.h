@@ -30,8 +30,11 @@ namespace stepscope {
 
 /// The system calls, as a seam.
 struct PerfCalls {
-  /// Counts `event` on `cpu` from now on: a descriptor, or -errno. `group_fd` -1: leads a group.
+  /// Makes a counter of `event` on `cpu`: a descriptor, or -errno. `group_fd` -1: leads a group, which counts when enabled.
   std::function<int(const PerfEvent& event, int cpu, int group_fd)> open;
+  /// Starts a group by its leader, when all members are there: a member of another PMU than its leader's (a clock among software
+  /// events) is not counted for an unknown time when it joins a group that runs already.
+  std::function<void(int fd)> enable;
   /// Reads a group by its leader {members, ns enabled, ns running, count of each}: bytes read, or -errno.
   std::function<ssize_t(int fd, std::span<uint64_t> words)> read;
 };

@@ -113,11 +113,11 @@ void Sampler::Change(const Runs& wanted) {
   const bool is_first = runs_.empty();
   if (is_first) {
     for (const auto& source : sources_) source->Start();
+    schedule_.Start(clock_->Node());
   }
   if (!ended.empty()) SampleAll(ended);
   runs_ = wanted;
   if (!begun.empty()) SampleAll(begun);
-  if (is_first) schedule_.Start(clock_->Node());
   if (!runs_.empty()) return;
   for (const auto& source : sources_) source->Stop();
 }

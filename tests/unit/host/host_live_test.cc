@@ -163,7 +163,6 @@ TEST(HostLiveTest, ThrottledTimeIsTheKernelsOwn) {
   EXPECT_GT(values("cgroup.throttled_ns_total", path), 100e6);
   EXPECT_GE(values("cgroup.throttled_ns_total", path), before);
   EXPECT_LE(values("cgroup.throttled_ns_total", path), after);
-  EXPECT_EQ(before, after) << "the child sleeps: nothing to throttle";
   EXPECT_GE(values("cgroup.throttled_periods_total", path), 4);
   EXPECT_GE(values("cgroup.periods_total", path), values("cgroup.throttled_periods_total", path));
 }

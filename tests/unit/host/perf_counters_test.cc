@@ -38,6 +38,7 @@ class FakePmu {
 
   PerfCalls Calls() {
     return {[this](const PerfEvent& event, int cpu, int group_fd) { return Open(event, cpu, group_fd); },
+            [this](int fd) { groups_.at(fd).is_enabled = true; },
             [this](int fd, std::span<uint64_t> words) { return Read(fd, words); }};
   }
   size_t groups_of(int cpu) const {
@@ -51,6 +52,7 @@ class FakePmu {
     int cpu = 0;
     bool is_software = false;
     uint64_t members = 1;
+    bool is_enabled = false;
   };
 
   int Open(const PerfEvent& event, int cpu, int group_fd) {
@@ -59,9 +61,10 @@ class FakePmu {
     if (group_fd >= 0 && refuse_in_group.contains(event.name)) return -EINVAL;
     const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (group_fd < 0) {
-      groups_[fd] = {cpu, event.is_software, 1};
+      groups_[fd] = {cpu, event.is_software, 1, false};
     } else {
       groups_.erase(fd);
+      EXPECT_FALSE(groups_.at(group_fd).is_enabled) << "joined a group that runs";
       most_members = std::max(most_members, static_cast<int>(++groups_.at(group_fd).members));
     }
     return fd;
@@ -69,6 +72,7 @@ class FakePmu {
 
   ssize_t Read(int fd, std::span<uint64_t> words) {
     const Group& group = groups_.at(fd);
+    EXPECT_TRUE(group.is_enabled) << "read before it was started";
     const Reading reading = group.is_software ? software[group.cpu] : hardware[group.cpu];
     words[0] = group.members;
     words[1] = reading.enabled_ns;

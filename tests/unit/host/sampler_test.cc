@@ -70,6 +70,7 @@ class SamplerTest : public testing::Test {
   StepClock clock_;
   KeptCounters rows_;
   SourceLog log_;
+  std::atomic<bool> is_slow_{false};
   std::optional<Sampler> sampler_;
 };
 
@@ -107,7 +108,7 @@ TEST_F(SamplerTest, SourcesRunFromTheFirstTrackToTheLastUntrack) {
 TEST_F(SamplerTest, OfTwoRunsEachGetsTheNodesValuesAndThoseOfItsOwnProcesses) {
   const std::vector<ProcessKey> in_group{kOfFirst, kOfBoth};
   const std::vector<ProcessKey> in_first{kOfFirst};
-  Sampler& sampler = With(milliseconds(1), [&](MetricSink* sink) {
+  Sampler& sampler = With(milliseconds(1), [in_group, in_first](MetricSink* sink) {
     sink->Add({.name = "fake.node"});
     sink->Add({.name = "fake.part", .instance = "cpu3", .scaled = true});
     sink->Add({.name = "fake.first", .process = kOfFirst});
@@ -153,8 +154,7 @@ TEST_F(SamplerTest, ALaneIsTheMetricWithItsInstanceAndItsProcess) {
 }
 
 TEST_F(SamplerTest, WhatASourceSaysMayChangeFromTickToTick) {
-  std::atomic<int> tick{0};
-  Sampler& sampler = With(milliseconds(1), [&](MetricSink* sink) {
+  Sampler& sampler = With(milliseconds(1), [tick = 0](MetricSink* sink) mutable {
     const int now = tick++;
     if (now != 1) sink->Add({.name = "fake.a", .value = 10.0 + now});
     sink->Add({.name = "fake.b", .value = 20.0 + now});
@@ -176,16 +176,15 @@ TEST_F(SamplerTest, WhatASourceSaysMayChangeFromTickToTick) {
 }
 
 TEST_F(SamplerTest, TicksThatASlowSourceMissesAreLossRowsOfEveryRun) {
-  std::atomic<bool> is_slow{false};
-  Sampler& sampler = With(milliseconds(1), [&](MetricSink* sink) {
+  Sampler& sampler = With(milliseconds(1), [this](MetricSink* sink) {
     SayOne(sink);
-    if (is_slow.exchange(false)) clock_.Advance(10 * kNsPerMillisecond);
+    if (is_slow_.exchange(false)) clock_.Advance(10 * kNsPerMillisecond);
   });
   sampler.Track(kFirst);
   sampler.Track(kSecond);
   ASSERT_TRUE(rows_.Await(2));
   EXPECT_THAT(rows_.Losses(), IsEmpty());
-  is_slow = true;
+  is_slow_ = true;
   clock_.Advance(kNsPerMillisecond);
   ASSERT_TRUE(rows_.Await(6)) << "the slow tick and the one after it, in two runs";
   const auto losses = rows_.Losses();
