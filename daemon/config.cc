@@ -10,6 +10,7 @@
 #include <charconv>
 #include <filesystem>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -27,8 +28,12 @@ struct Key {
   std::string_view key;
   Member member;
   std::string_view doc;
+  std::span<const int64_t> one_of = {};        ///< of a whole number: the values there are; empty = any
   std::vector<std::string_view> choices = {};  ///< of a string; empty = any
 };
+
+// Periods of samplers: what people know from SageMaker's system monitor.
+constexpr int64_t kPeriodsMs[] = {100, 200, 500, 1000, 5000, 60000};
 
 const Key kKeys[] = {
     {"server", "grpc_address", &Config::server_grpc_address,
@@ -42,9 +47,18 @@ const Key kKeys[] = {
      "mode",
      &Config::sched_mode,
      "CPU scheduling of jobs, from the kernel: slices (every turn of every thread), histogram (counts by length only) or off.",
+     {},
      {"slices", "histogram", "off"}},
     {"sched", "ring_bytes", &Config::sched_ring_bytes, "Bytes of the kernel ring buffer; a power of two, at least one page."},
     {"sched", "poll_ms", &Config::sched_poll_ms, "Milliseconds between two drains of it while a job runs (10 to 50)."},
+    {"counters", "enabled", &Config::counters_enabled, "Count CPU events on every CPU through perf_event_open while a job runs."},
+    {"counters", "period_ms", &Config::counters_period_ms,
+     "Milliseconds between two readings: 100, 200, 500, 1000, 5000 or 60000.", kPeriodsMs},
+    {"counters", "events", &Config::counters_events,
+     "Events by their libpfm4 names, separated by commas; a|b|c is the first of them that this machine has."},
+    {"host", "enabled", &Config::host_enabled, "Collect CPU times, throttling and pressure of the node while a job runs."},
+    {"host", "period_ms", &Config::host_period_ms, "Milliseconds between two readings: 100, 200, 500, 1000, 5000 or 60000.",
+     kPeriodsMs},
     {"upload", "url", &Config::upload_url, "s3://bucket/prefix or file:///directory to upload Parquet to. Empty = no upload."},
     {"upload", "endpoint", &Config::upload_endpoint, "S3 endpoint URL for stores other than AWS. Empty = AWS."},
     {"upload", "region", &Config::upload_region, "S3 region. Empty = the AWS default chain decides."},
@@ -106,6 +120,9 @@ absl::Status SetFromText(Config& config, const Key& key, std::string_view text, 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
     return WrongValue(key, text, where, "a whole number >= 0");
+  }
+  if (!key.one_of.empty() && std::ranges::find(key.one_of, value) == key.one_of.end()) {
+    return WrongValue(key, text, where, "one of the values it takes");
   }
   config.*std::get<int64_t Config::*>(key.member) = value;
   return absl::OkStatus();

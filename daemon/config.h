@@ -24,6 +24,14 @@ struct Config {
   std::string sched_mode = "slices";
   int64_t sched_ring_bytes = 8 << 20;
   int64_t sched_poll_ms = 20;
+  bool counters_enabled = true;
+  int64_t counters_period_ms = 100;
+  std::string counters_events =
+      "ref-cycles,cycles,instructions,cache-misses,"
+      "itlb_misses.miss_causes_a_walk|itlb_misses.walk_completed|itlb_walk|iTLB-load-misses,"
+      "context-switches,cpu-migrations,page-faults,cpu-clock";
+  bool host_enabled = true;
+  int64_t host_period_ms = 500;
   std::string upload_url;
   std::string upload_endpoint;
   std::string upload_region;

@@ -7,12 +7,25 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "base/status.h"
+#include "daemon/collector/host/cgroup_pressure.h"
+#include "daemon/collector/host/cpu_times.h"
+#include "daemon/collector/host/cpu_topology.h"
 #include "daemon/collector/host/job_facts.h"
+#include "daemon/collector/host/lustre.h"
+#include "daemon/collector/host/network_devices.h"
+#include "daemon/collector/host/neuron_sysfs.h"
+#include "daemon/collector/host/nvml.h"
+#include "daemon/collector/host/perf_counters.h"
+#include "daemon/collector/host/proc_node.h"
+#include "daemon/collector/host/proc_process.h"
+#include "daemon/collector/host/sampler.h"
 #include "daemon/collector/sched_collector.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
@@ -54,6 +67,28 @@ SchedOptions SchedFrom(const Config& config) {
   options.programs.as_histogram = config.sched_mode == "histogram";
   options.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
   return options;
+}
+
+std::vector<std::unique_ptr<MetricSource>> MetricSourcesFrom(const Config& config) {
+  std::vector<std::unique_ptr<MetricSource>> sources;
+  if (config.counters_enabled) {
+    const std::chrono::milliseconds period(config.counters_period_ms);
+    sources.push_back(std::make_unique<PerfCounters>(
+        PerfCounters::Options{.events = config.counters_events, .period = period, .root = ""}, KernelPerfCalls()));
+  }
+  if (config.host_enabled) {
+    const std::chrono::milliseconds period(config.host_period_ms);
+    sources.push_back(std::make_unique<CpuTimes>(CpuTimes::Options{.root = "", .period = period}));
+    sources.push_back(std::make_unique<CpuTopology>(""));
+    sources.push_back(std::make_unique<CgroupPressure>(CgroupPressure::Options{.root = "", .period = period}));
+    sources.push_back(std::make_unique<ProcNode>(ProcNode::Options{}));
+    sources.push_back(std::make_unique<ProcProcess>(ProcProcess::Options{}));
+    sources.push_back(std::make_unique<NetworkDevices>(NetworkDevices::Options{}));
+    sources.push_back(std::make_unique<Lustre>(Lustre::Options{}));
+    sources.push_back(std::make_unique<Nvml>(Nvml::Options{}));
+    sources.push_back(std::make_unique<NeuronSysfs>(NeuronSysfs::Options{}));
+  }
+  return sources;
 }
 
 UploadConfig UploadFrom(const Config& config) {
@@ -99,6 +134,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<TableReader> reader_;
   std::unique_ptr<JobObserver> observer_;
   std::unique_ptr<SchedCollector> sched_;
+  std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<Uploader> uploader_;
   std::unique_ptr<Ingest> ingest_;
   std::unique_ptr<LiveUtilization> live_;
@@ -123,6 +159,7 @@ absl::Status RunningDaemon::OpenStore() {
 JobTable::Hooks RunningDaemon::JobHooks() {
   return {[this](RunId run, ProcessKey root) { Track(run, root); },
           [this](RunId run) {
+            sampler_->Untrack(run);
             if (const absl::Status status = sched_->Untrack(run); !status.ok()) {
               spdlog::warn("sched: run {}: {}", run.value, std::string(status.message()));
             }
@@ -134,6 +171,7 @@ void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
   AddFacts(run, ReadInstanceFacts(""));
   if (SharesFiles(root, "/proc")) AddFacts(run, ReadTrainingFacts(""));
+  sampler_->Track(run);
   if (!SchedOn()) return;
   if (const auto start = ReadStartTicks(root.pid); !start.ok() || *start != root.start_ticks) return;  // ended; its pid is reused
   // The job is recorded without scheduling rows then; GetDoctor says why.
@@ -169,6 +207,8 @@ absl::Status RunningDaemon::StartSources() {
       spdlog::warn("scheduling is not collected: {}", std::string(status.message()));
     }
   }
+  sampler_ = std::make_unique<Sampler>(MetricSourcesFrom(config_), pipeline_.get(), &clock_,
+                                       [this](RunId run) { return jobs_->Processes(run); });
   if (!config_.upload_url.empty()) {
     Uploader::Parts parts{store_.get(), pipeline_.get(), jobs_.get(), &clock_};
     parts.drain = [this] { return pipeline_->Drain(); };
@@ -206,8 +246,13 @@ CollectorState RunningDaemon::AgentState() const {
 }
 
 std::vector<CollectorState> RunningDaemon::Collectors() const {
-  if (SchedOn()) return {sched_->State(), AgentState()};
-  return {{"sched", "none", "off", "switched off by sched.mode", "set sched.mode = \"slices\"", {}}, AgentState()};
+  std::vector<CollectorState> states{
+      SchedOn()
+          ? sched_->State()
+          : CollectorState{"sched", "none", "off", "switched off by sched.mode", "set sched.mode = \"slices\"", {}},
+      AgentState()};
+  std::ranges::move(sampler_->States(), std::back_inserter(states));
+  return states;
 }
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
@@ -289,6 +334,7 @@ void RunningDaemon::Stop() {
   if (web_ != nullptr) web_->Stop();
   if (ingest_ != nullptr) ingest_->Stop();
   if (sched_ != nullptr) sched_->Stop();
+  if (sampler_ != nullptr) sampler_->Stop();
   if (live_ != nullptr) live_->Stop();
   if (uploader_ != nullptr) uploader_->Stop();
   if (pipeline_ != nullptr) pipeline_->Stop();

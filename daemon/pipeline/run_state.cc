@@ -40,6 +40,7 @@ EntityId RunState::ProcessOf(uint32_t lane) {
       return EntityId{lane};
     case EntityKind::kThread:
     case EntityKind::kMetric:
+      if (key.a == 0) return {};  // a metric of the node
       return entities.Intern({EntityKind::kProcess, key.a, key.b, 0, ""});
     default:
       return {};

@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "base/valid_utf8.h"
@@ -45,6 +47,18 @@ const Builtin* FindBuiltin(const std::string& rollup) {
 
 bool IsBuiltinName(const std::string& name) {
   return std::any_of(std::begin(kBuiltins), std::end(kBuiltins), [&](const Builtin& b) { return name == b.name; });
+}
+
+/// The unit that a counter's name ends in, before _total: "cpu.steal_ns_total" → "ns".
+std::string UnitOf(std::string_view name) {
+  constexpr std::pair<std::string_view, const char*> kUnits[] = {{"ns", "ns"}, {"bytes", "bytes"}, {"percent", "%"},
+                                                                 {"w", "W"},   {"celsius", "°C"},  {"mhz", "MHz"}};
+  if (name.ends_with("_total")) name.remove_suffix(std::string_view("_total").size());
+  const std::string_view last = name.substr(name.rfind('_') + 1);
+  for (const auto& [suffix, unit] : kUnits) {
+    if (last == suffix && last.size() < name.size()) return unit;
+  }
+  return "";
 }
 
 /// The series of an answer while they are being filled; seconds [first, first + count).
@@ -166,8 +180,8 @@ absl::Status AddCounters(const RpcParts& parts, const JobSnapshot& job, TimeRang
       int64_t& taken = newest[{id, batch.lane[row], time / kNsPerSecond}];
       if (time < taken) continue;
       taken = time;
-      set->Set(name->second, "", batch.lane[row], time / kNsPerSecond, std::bit_cast<double>(c[counter_column::kValue][row]),
-               std::numeric_limits<double>::quiet_NaN());
+      set->Set(name->second, UnitOf(name->second), batch.lane[row], time / kNsPerSecond,
+               std::bit_cast<double>(c[counter_column::kValue][row]), std::numeric_limits<double>::quiet_NaN());
     }
   });
 }

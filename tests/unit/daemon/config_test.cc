@@ -48,6 +48,14 @@ TEST(ConfigTest, WrongTypesAndBrokenFilesAreRefusedWithTheirPlace) {
   EXPECT_THAT(std::string(LoadConfig("/no/such.toml", kNoEnv, {}).status().message()), HasSubstr("--print-config"));
 }
 
+TEST(ConfigTest, APeriodIsOneOfThoseThereAre) {
+  EXPECT_EQ(LoadConfig("", kNoEnv, {"counters.period_ms=5000"})->counters_period_ms, 5000);
+  const auto odd = LoadConfig("", kNoEnv, {"counters.period_ms=250"});
+  EXPECT_THAT(std::string(odd.status().message()), HasSubstr("counters.period_ms = \"250\" is not one of the values it takes"));
+  EXPECT_THAT(std::string(odd.status().message()), HasSubstr("100, 200, 500, 1000, 5000 or 60000"));
+  EXPECT_FALSE(LoadConfig(WriteConfig("[host]\nperiod_ms = 0\n"), kNoEnv, {}).ok());
+}
+
 TEST(ConfigTest, TheShippedReferenceIsTheTableAndLoads) {
   std::ifstream file(std::string(STEPSCOPE_SOURCE_DIR) + "/deploy/stepscoped.toml");
   std::stringstream text;

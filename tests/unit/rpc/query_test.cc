@@ -320,8 +320,23 @@ TEST_F(QueryTest, ACounterIsTheLastValueOfEachSecond) {
   ASSERT_TRUE(Call(*query_, &Q::GetSeries, request, &response).ok());
   const v1::Series* loss = FindSeries(response, "loss");
   ASSERT_NE(loss, nullptr);
+  EXPECT_EQ(loss->unit(), "");
   EXPECT_DOUBLE_EQ(loss->values(0), 4.5);
   EXPECT_TRUE(std::isnan(loss->values(1)));
+}
+
+TEST_F(QueryTest, ACountersUnitIsTheEndOfItsName) {
+  Batch& counters = node_.Rows(TableId::kCounter);
+  for (uint32_t name = 0; const char* text : {"cpu.steal_ns_total", "nvml.power_w", "perf.cycles_total", "ns"}) {
+    node_.dictionary.names[1'000 + name] = text;
+    counters.Append(FakeNode::kMetric, {kBase, 1'000 + name++, std::bit_cast<int64_t>(1.0), 0});
+  }
+  v1::GetSeriesResponse response;
+  ASSERT_TRUE(Call(*query_, &Q::GetSeries, {}, &response).ok());
+  EXPECT_EQ(FindSeries(response, "cpu.steal_ns_total")->unit(), "ns");
+  EXPECT_EQ(FindSeries(response, "nvml.power_w")->unit(), "W");
+  EXPECT_EQ(FindSeries(response, "perf.cycles_total")->unit(), "");
+  EXPECT_EQ(FindSeries(response, "ns")->unit(), "");
 }
 
 TEST_F(QueryTest, TracksAreTheLanesWithRows) {
