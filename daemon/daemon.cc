@@ -3,16 +3,19 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "base/status.h"
-#include "daemon/collector/sched_collector.h"
+#include "daemon/capabilities.h"
+#include "daemon/collector/own/slice_ladder.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/job_observer.h"
@@ -47,11 +50,20 @@ std::string KernelRelease() {
   return name.release;
 }
 
-SchedOptions SchedFrom(const Config& config) {
-  SchedOptions options;
-  options.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
-  options.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
+LadderOptions SchedFrom(const Config& config) {
+  LadderOptions options;
+  options.sched.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
+  options.sched.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
+  options.own.drain_period = options.sched.drain_period;
   return options;
+}
+
+/// Whether a folder the daemon writes to belongs to another user, so that it is the daemon's only by CAP_DAC_OVERRIDE.
+bool IsForeign(std::string_view path) {
+  constexpr std::string_view kFile = "file://";
+  if (path.starts_with(kFile)) path.remove_prefix(kFile.size());
+  struct stat folder{};
+  return path.starts_with('/') && stat(std::string(path).c_str(), &folder) == 0 && folder.st_uid != geteuid();
 }
 
 UploadConfig UploadFrom(const Config& config) {
@@ -73,6 +85,7 @@ class RunningDaemon final : public Daemon {
   absl::Status OpenStore();
   absl::Status StartSources();
   absl::Status StartServers();
+  void DropRights();
   JobTable::Hooks JobHooks();
   void Track(RunId run, ProcessKey root);
   void Ended(RunId run);
@@ -94,7 +107,9 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<TableReader> reader_;
   std::unique_ptr<JobObserver> observer_;
-  std::unique_ptr<SchedCollector> sched_;
+  std::unique_ptr<SliceSource> sched_;  ///< null: switched off
+  mutable std::mutex rights_mu_;
+  DoctorCheck rights_;  ///< under rights_mu_; what is left after DropRights
   std::unique_ptr<Uploader> uploader_;
   std::unique_ptr<Ingest> ingest_;
   std::unique_ptr<LiveUtilization> live_;
@@ -119,6 +134,7 @@ absl::Status RunningDaemon::OpenStore() {
 JobTable::Hooks RunningDaemon::JobHooks() {
   return {[this](RunId run, ProcessKey root) { Track(run, root); },
           [this](RunId run) {
+            if (sched_ == nullptr) return;
             if (const absl::Status status = sched_->Untrack(run); !status.ok()) {
               spdlog::warn("sched: run {}: {}", run.value, std::string(status.message()));
             }
@@ -128,7 +144,8 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 
 void RunningDaemon::Track(RunId run, ProcessKey root) {
   live_->Wake();
-  if (!config_.sched_enabled) return;
+  if (sched_ == nullptr) return;
+  jobs_->AddFact(run, "sched.level", sched_->State().level);
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
     spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
@@ -149,12 +166,7 @@ absl::Status RunningDaemon::StartSources() {
   live_ = std::make_unique<LiveUtilization>(
       LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_});
   live_->Start();
-  sched_ = std::make_unique<SchedCollector>(SchedFrom(config_), pipeline_.get(), observer_.get(), &clock_);
-  if (config_.sched_enabled) {
-    if (const absl::Status status = sched_->Start(); !status.ok()) {
-      spdlog::warn("scheduling is not collected: {}", std::string(status.message()));
-    }
-  }
+  if (config_.sched_enabled) sched_ = StartBestLevel(SchedFrom(config_), pipeline_.get(), observer_.get(), &clock_);
   if (!config_.upload_url.empty()) {
     Uploader::Parts parts{store_.get(), pipeline_.get(), jobs_.get(), &clock_};
     parts.drain = [this] { return pipeline_->Drain(); };
@@ -181,7 +193,10 @@ NodeFacts RunningDaemon::Node() const {
 }
 
 CollectorState RunningDaemon::AgentState() const {
-  CollectorState state{"agent", "full", "idle", "", "", {}};
+  CollectorState state;
+  state.name = "agent";
+  state.level = "full";
+  state.state = "idle";
   const IngestNumbers numbers = ingest_->Stats();
   if (numbers.sessions > 0) state.state = "on";
   state.numbers = {{"sessions", std::to_string(numbers.sessions)},
@@ -192,8 +207,14 @@ CollectorState RunningDaemon::AgentState() const {
 }
 
 std::vector<CollectorState> RunningDaemon::Collectors() const {
-  if (config_.sched_enabled) return {sched_->State(), AgentState()};
-  return {{"sched", "none", "off", "switched off by sched.enabled", "set sched.enabled = true", {}}, AgentState()};
+  if (sched_ != nullptr) return {sched_->State(), AgentState()};
+  CollectorState off;
+  off.name = "sched";
+  off.level = "none";
+  off.state = "off";
+  off.reason = "switched off by sched.enabled";
+  off.next_step = "set sched.enabled = true";
+  return {off, AgentState()};
 }
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
@@ -206,12 +227,35 @@ std::vector<DoctorCheck> RunningDaemon::Checks() const {
                     "free space or make the directory writable; nothing is acknowledged until it works"});
   checks.push_back({"disk", free_gb > 1, fmt::format("{:.1f} GB free", free_gb), "free some space or move store.path"});
   checks.push_back({"upload", true, config_.upload_url.empty() ? "off (upload.url is not set)" : config_.upload_url, ""});
+  const std::lock_guard lock(rights_mu_);
+  checks.push_back(rights_);
   return checks;
+}
+
+void RunningDaemon::DropRights() {
+  const std::string level = sched_ != nullptr ? sched_->State().level : "none";
+  const bool others = !options_.is_private;
+  CapabilityNeeds needs;
+  needs.uid = geteuid();
+  needs.kernel_programs = level == "full";
+  needs.perf_of_others = level == "own" && others;
+  needs.other_users = others;
+  needs.foreign_folders = IsForeign(config_.store_path) || IsForeign(config_.upload_url);
+  const auto held = EffectiveCapabilities();
+  absl::Status dropped = held.status();
+  if (held.ok()) dropped = DropTo(ToKeep(needs, *held));
+  const std::lock_guard lock(rights_mu_);
+  rights_ = {"rights", dropped.ok(), "", "restart the daemon; if it happens again, start it without these capabilities"};
+  const auto left = EffectiveCapabilities();
+  rights_.found = fmt::format("uid {}, capabilities: {}", needs.uid, left.ok() ? CapabilityText(*left) : "unknown");
+  if (dropped.ok()) return;
+  rights_.found += fmt::format("; {}", std::string(dropped.message()));
+  spdlog::warn("{}", std::string(dropped.message()));
 }
 
 absl::Status RunningDaemon::FlushRun(RunId run) {
   const absl::Status sessions = ingest_->FlushSessions(run);
-  const absl::Status slices = config_.sched_enabled ? sched_->Flush() : absl::OkStatus();
+  const absl::Status slices = sched_ != nullptr ? sched_->Flush() : absl::OkStatus();
   return sessions.ok() ? slices : sessions;
 }
 
@@ -259,7 +303,9 @@ absl::Status RunningDaemon::StartServers() {
 absl::Status RunningDaemon::Start() {
   STEPSCOPE_RETURN_IF_ERROR(OpenStore());
   STEPSCOPE_RETURN_IF_ERROR(StartSources());
-  return StartServers();
+  STEPSCOPE_RETURN_IF_ERROR(StartServers());
+  DropRights();
+  return absl::OkStatus();
 }
 
 void RunningDaemon::Tick() {
