@@ -14,6 +14,24 @@
 namespace stepscope::cli {
 namespace {
 
+/// A level that works but is not the highest is neither.
+const char* MarkOf(const v1::CollectorState& collector) {
+  if (collector.state() != "on" && collector.state() != "idle") return "✗";
+  return collector.reason().empty() ? "✓" : "~";
+}
+
+void PrintCollector(const v1::CollectorState& collector) {
+  printf("%s %-10s %s, level %s\n", MarkOf(collector), collector.name().c_str(), collector.state().c_str(),
+         collector.level().c_str());
+  const auto line = [](const char* what, const std::string& text) {
+    if (!text.empty()) printf("             %s %s\n", what, text.c_str());
+  };
+  line("works:", collector.works());
+  line("lacks:", collector.lacks());
+  line("because:", collector.reason());
+  line("→", collector.next_step());
+}
+
 void PrintLine(bool ok, const std::string& name, const std::string& found, const std::string& next_step) {
   printf("%s %-10s %s\n", ok ? "✓" : "✗", name.c_str(), found.c_str());
   if (!ok && !next_step.empty()) printf("             → %s\n", next_step.c_str());
@@ -27,11 +45,8 @@ int Doctor(const Globals& globals, bool json) {
   if (json) return PrintJson(*doctor);
   bool all_ok = true;
   for (const auto& collector : doctor->collectors()) {
-    const bool ok = collector.state() == "on" || collector.state() == "idle";
-    all_ok &= ok;
-    const std::string found = fmt::format("{}, level {}{}{}", collector.state(), collector.level(),
-                                          collector.reason().empty() ? "" : ": ", collector.reason());
-    PrintLine(ok, collector.name(), found, collector.next_step());
+    all_ok &= collector.state() != "off" && collector.state() != "unavailable" && collector.reason().empty();
+    PrintCollector(collector);
   }
   for (const auto& check : doctor->checks()) {
     all_ok &= check.ok();

@@ -78,8 +78,16 @@ absl::StatusOr<PrivateDaemon> PrivateDaemon::Start(const std::string& data_dir, 
     return absl::FailedPreconditionError(
         fmt::format("cannot create {}: {}; give a writable directory with --data-dir", data_dir, error.message()));
   }
-  std::vector<std::string> args = {program,       "--private", "--data-dir",        data_dir, "--port", "0",
-                                   "--http-port", "0",         "--exit-with-parent"};
+  std::vector<std::string> args = {program,
+                                   "--private",
+                                   "--data-dir",
+                                   data_dir,
+                                   "--port",
+                                   "0",
+                                   "--http-port",
+                                   "0",
+                                   "--exit-with-parent",
+                                   std::to_string(getpid())};
   for (const std::string& item : overrides) args.insert(args.end(), {"--set", item});
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());

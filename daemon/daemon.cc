@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -11,22 +12,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <thread>
 
 #include "base/status.h"
-#include "daemon/collector/host/cgroup_pressure.h"
-#include "daemon/collector/host/cpu_times.h"
-#include "daemon/collector/host/cpu_topology.h"
+#include "daemon/capabilities.h"
 #include "daemon/collector/host/job_facts.h"
-#include "daemon/collector/host/lustre.h"
-#include "daemon/collector/host/network_devices.h"
-#include "daemon/collector/host/neuron_sysfs.h"
-#include "daemon/collector/host/nvml.h"
-#include "daemon/collector/host/perf_counters.h"
-#include "daemon/collector/host/proc_node.h"
-#include "daemon/collector/host/proc_process.h"
 #include "daemon/collector/host/sampler.h"
-#include "daemon/collector/sched_collector.h"
+#include "daemon/collector/slice_source.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/job_observer.h"
@@ -34,6 +27,7 @@
 #include "daemon/live/utilization.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/rpc/server.h"
+#include "daemon/sources_from_config.h"
 #include "daemon/upload/uploader.h"
 #include "daemon/version.h"
 #include "daemon/web/web_server.h"
@@ -61,34 +55,12 @@ std::string KernelRelease() {
   return name.release;
 }
 
-SchedOptions SchedFrom(const Config& config) {
-  SchedOptions options;
-  options.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
-  options.programs.as_histogram = config.sched_mode == "histogram";
-  options.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
-  return options;
-}
-
-std::vector<std::unique_ptr<MetricSource>> MetricSourcesFrom(const Config& config) {
-  std::vector<std::unique_ptr<MetricSource>> sources;
-  if (config.counters_enabled) {
-    const std::chrono::milliseconds period(config.counters_period_ms);
-    sources.push_back(std::make_unique<PerfCounters>(
-        PerfCounters::Options{.events = config.counters_events, .period = period, .root = ""}, KernelPerfCalls()));
-  }
-  if (config.host_enabled) {
-    const std::chrono::milliseconds period(config.host_period_ms);
-    sources.push_back(std::make_unique<CpuTimes>(CpuTimes::Options{.root = "", .period = period}));
-    sources.push_back(std::make_unique<CpuTopology>(""));
-    sources.push_back(std::make_unique<CgroupPressure>(CgroupPressure::Options{.root = "", .period = period}));
-    sources.push_back(std::make_unique<ProcNode>(ProcNode::Options{}));
-    sources.push_back(std::make_unique<ProcProcess>(ProcProcess::Options{}));
-    sources.push_back(std::make_unique<NetworkDevices>(NetworkDevices::Options{}));
-    sources.push_back(std::make_unique<Lustre>(Lustre::Options{}));
-    sources.push_back(std::make_unique<Nvml>(Nvml::Options{}));
-    sources.push_back(std::make_unique<NeuronSysfs>(NeuronSysfs::Options{}));
-  }
-  return sources;
+/// Whether a folder the daemon writes to belongs to another user, so that it is the daemon's only by CAP_DAC_OVERRIDE.
+bool IsForeign(std::string_view path) {
+  constexpr std::string_view kFile = "file://";
+  if (path.starts_with(kFile)) path.remove_prefix(kFile.size());
+  struct stat folder{};
+  return path.starts_with('/') && stat(std::string(path).c_str(), &folder) == 0 && folder.st_uid != geteuid();
 }
 
 UploadConfig UploadFrom(const Config& config) {
@@ -110,13 +82,13 @@ class RunningDaemon final : public Daemon {
   absl::Status OpenStore();
   absl::Status StartSources();
   absl::Status StartServers();
+  void DropRights();
   JobTable::Hooks JobHooks();
   void Track(RunId run, ProcessKey root);
   void AddFacts(RunId run, const JobFacts& facts);
   void Ended(RunId run);
   NodeFacts Node() const;
   std::vector<CollectorState> Collectors() const;
-  bool SchedOn() const { return config_.sched_mode != "off"; }
   CollectorState AgentState() const;
   std::vector<DoctorCheck> Checks() const;
   absl::Status FlushRun(RunId run);
@@ -133,8 +105,10 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<TableReader> reader_;
   std::unique_ptr<JobObserver> observer_;
-  std::unique_ptr<SchedCollector> sched_;
+  std::unique_ptr<SliceSource> sched_;  ///< null: switched off
   std::unique_ptr<Sampler> sampler_;
+  mutable std::mutex rights_mu_;
+  DoctorCheck rights_;  ///< under rights_mu_; what is left after DropRights
   std::unique_ptr<Uploader> uploader_;
   std::unique_ptr<Ingest> ingest_;
   std::unique_ptr<LiveUtilization> live_;
@@ -160,6 +134,7 @@ JobTable::Hooks RunningDaemon::JobHooks() {
   return {[this](RunId run, ProcessKey root) { Track(run, root); },
           [this](RunId run) {
             sampler_->Untrack(run);
+            if (sched_ == nullptr) return;
             if (const absl::Status status = sched_->Untrack(run); !status.ok()) {
               spdlog::warn("sched: run {}: {}", run.value, std::string(status.message()));
             }
@@ -172,8 +147,9 @@ void RunningDaemon::Track(RunId run, ProcessKey root) {
   AddFacts(run, ReadInstanceFacts(""));
   if (SharesFiles(root, "/proc")) AddFacts(run, ReadTrainingFacts(""));
   sampler_->Track(run);
-  if (!SchedOn()) return;
+  if (sched_ == nullptr) return;
   if (const auto start = ReadStartTicks(root.pid); !start.ok() || *start != root.start_ticks) return;  // ended; its pid is reused
+  jobs_->AddFact(run, "sched.level", sched_->State().level);
   // The job is recorded without scheduling rows then; GetDoctor says why.
   if (const absl::Status status = sched_->Track(root.pid, run); !status.ok()) {
     spdlog::warn("sched: process {}: {}", root.pid.value, std::string(status.message()));
@@ -196,17 +172,13 @@ absl::Status RunningDaemon::StartSources() {
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
   observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &clock_, [this] {
-    if (SchedOn()) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
+    if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
   });
-  live_ = std::make_unique<LiveUtilization>(LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(),
-                                                                   &clock_, [this] { return sched_->OpenTurns(); }});
+  live_ = std::make_unique<LiveUtilization>(
+      LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_,
+                             [this] { return sched_ != nullptr ? sched_->OpenTurns() : std::vector<OpenTurn>(); }});
   live_->Start();
-  sched_ = std::make_unique<SchedCollector>(SchedFrom(config_), pipeline_.get(), observer_.get(), &clock_);
-  if (SchedOn()) {
-    if (const absl::Status status = sched_->Start(); !status.ok()) {
-      spdlog::warn("scheduling is not collected: {}", std::string(status.message()));
-    }
-  }
+  sched_ = SliceSourceFrom(config_, pipeline_.get(), observer_.get(), &clock_);
   sampler_ = std::make_unique<Sampler>(MetricSourcesFrom(config_), pipeline_.get(), &clock_,
                                        [this](RunId run) { return jobs_->Processes(run); });
   if (!config_.upload_url.empty()) {
@@ -235,7 +207,10 @@ NodeFacts RunningDaemon::Node() const {
 }
 
 CollectorState RunningDaemon::AgentState() const {
-  CollectorState state{"agent", "full", "idle", "", "", {}};
+  CollectorState state;
+  state.name = "agent";
+  state.level = "full";
+  state.state = "idle";
   const IngestNumbers numbers = ingest_->Stats();
   if (numbers.sessions > 0) state.state = "on";
   state.numbers = {{"sessions", std::to_string(numbers.sessions)},
@@ -246,11 +221,13 @@ CollectorState RunningDaemon::AgentState() const {
 }
 
 std::vector<CollectorState> RunningDaemon::Collectors() const {
-  std::vector<CollectorState> states{
-      SchedOn()
-          ? sched_->State()
-          : CollectorState{"sched", "none", "off", "switched off by sched.mode", "set sched.mode = \"slices\"", {}},
-      AgentState()};
+  CollectorState off;
+  off.name = "sched";
+  off.level = "none";
+  off.state = "off";
+  off.reason = "switched off by sched.mode";
+  off.next_step = "set sched.mode = \"slices\"";
+  std::vector<CollectorState> states{sched_ != nullptr ? sched_->State() : off, AgentState()};
   std::ranges::move(sampler_->States(), std::back_inserter(states));
   return states;
 }
@@ -265,12 +242,35 @@ std::vector<DoctorCheck> RunningDaemon::Checks() const {
                     "free space or make the directory writable; nothing is acknowledged until it works"});
   checks.push_back({"disk", free_gb > 1, fmt::format("{:.1f} GB free", free_gb), "free some space or move store.path"});
   checks.push_back({"upload", true, config_.upload_url.empty() ? "off (upload.url is not set)" : config_.upload_url, ""});
+  const std::lock_guard lock(rights_mu_);
+  checks.push_back(rights_);
   return checks;
+}
+
+void RunningDaemon::DropRights() {
+  const std::string level = sched_ != nullptr ? sched_->State().level : "none";
+  const bool others = !options_.is_private;
+  CapabilityNeeds needs;
+  needs.uid = geteuid();
+  needs.kernel_programs = level == "full";
+  needs.perf_of_others = level == "own" && others;
+  needs.other_users = others;
+  needs.foreign_folders = IsForeign(config_.store_path) || IsForeign(config_.upload_url);
+  const auto held = EffectiveCapabilities();
+  absl::Status dropped = held.status();
+  if (held.ok()) dropped = DropTo(ToKeep(needs, *held));
+  const std::lock_guard lock(rights_mu_);
+  rights_ = {"rights", dropped.ok(), "", "restart the daemon; if it happens again, start it without these capabilities"};
+  const auto left = EffectiveCapabilities();
+  rights_.found = fmt::format("uid {}, capabilities: {}", needs.uid, left.ok() ? CapabilityText(*left) : "unknown");
+  if (dropped.ok()) return;
+  rights_.found += fmt::format("; {}", std::string(dropped.message()));
+  spdlog::warn("{}", std::string(dropped.message()));
 }
 
 absl::Status RunningDaemon::FlushRun(RunId run) {
   const absl::Status sessions = ingest_->FlushSessions(run);
-  const absl::Status slices = SchedOn() ? sched_->Flush() : absl::OkStatus();
+  const absl::Status slices = sched_ != nullptr ? sched_->Flush() : absl::OkStatus();
   return sessions.ok() ? slices : sessions;
 }
 
@@ -318,7 +318,9 @@ absl::Status RunningDaemon::StartServers() {
 absl::Status RunningDaemon::Start() {
   STEPSCOPE_RETURN_IF_ERROR(OpenStore());
   STEPSCOPE_RETURN_IF_ERROR(StartSources());
-  return StartServers();
+  STEPSCOPE_RETURN_IF_ERROR(StartServers());
+  DropRights();
+  return absl::OkStatus();
 }
 
 void RunningDaemon::Tick() {

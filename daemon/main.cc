@@ -34,7 +34,7 @@ struct Flags {
   int port = -1;
   int http_port = -1;
   bool is_private = false;
-  bool exit_with_parent = false;
+  int parent = 0;
   bool check_config = false;
   bool print_config = false;
   bool print_pipeline = false;
@@ -85,9 +85,9 @@ void Run(Daemon& daemon, const unique_fd& signals) {
 
 int Serve(const Flags& flags, const Config& config) {
   spdlog::set_level(spdlog::level::from_str(config.log_level));
-  if (flags.exit_with_parent) {
+  if (flags.parent != 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() == 1) return 0;
+    if (getppid() != flags.parent) return 0;  // it ended before it was watched
   }
   const unique_fd signals = BlockedSignals();
   auto daemon = Daemon::Start({config, flags.is_private});
@@ -109,7 +109,7 @@ int Main(int argc, char** argv) {
   app.add_option("--port", flags.port, "gRPC port on 127.0.0.1, 0 = any free one");
   app.add_option("--http-port", flags.http_port, "HTTP port on 127.0.0.1, 0 = any free one");
   app.add_flag("--private", flags.is_private, "serve one user from --data-dir: its own sockets, found through daemon.json");
-  app.add_flag("--exit-with-parent", flags.exit_with_parent, "stop when the starting process ends");
+  app.add_option("--exit-with-parent", flags.parent, "stop when the starting process, whose pid this is, ends");
   app.add_flag("--check-config", flags.check_config, "read the configuration, say what is wrong, and exit");
   app.add_flag("--print-config", flags.print_config, "print every key with its default, and exit");
   app.add_flag("--print-pipeline", flags.print_pipeline, "print the stages in order, and exit");

@@ -49,7 +49,7 @@ constexpr ColumnSpec kSchedSliceColumns[] = {
     {6, "waker_kind", kInt, "WakerKind"},
     {7, "syscall", kInt, "system call nr the thread was in at switch-out; -1 = fault or user mode"},
     {8, "arg0", kInt, "first argument of that call (futex address, fd)"},
-    {9, "state", kInt, "SliceState, with the healed (0x100) and first (0x200) bits"},
+    {9, "state", kInt, "SliceState, with the bits healed 0x100, first 0x200, own level 0x400, wait unknown 0x800"},
     {10, "seq", kInt, "low 32 bits of voluntary + involuntary switches of the thread, this one included"},
     {11, "exec_ns", kDuration, "growth of se.sum_exec_runtime: the kernel's own books"},
     {12, "rq_wait_ns", kDuration, "growth of sched_info.run_delay"},

@@ -102,6 +102,11 @@ enum class SliceState : int64_t {
 constexpr int64_t kSliceHealed = 0x100;
 /// sched_slice.state bit set on the first slice of a thread.
 constexpr int64_t kSliceFirst = 0x200;
+/// sched_slice.state bit of a slice recorded without the kernel's books (level `own`): its waker, syscall, arg0, seq, exec, rq_wait,
+/// stolen and faults are unknown; they read 0, syscall -1.
+constexpr int64_t kSliceOwnLevel = 0x400;
+/// sched_slice.state bit beside it: the thread slept before this turn and when it was woken is unknown; wait reads 0.
+constexpr int64_t kSliceWaitUnknown = 0x800;
 /// sched_slice.waker_kind
 enum class WakerKind : int64_t { kUnknown = 0, kTask = 1, kTimer = 2, kDisk = 3, kNet = 4, kLocalNet = 5, kIrq = 6, kNone = 7 };
 

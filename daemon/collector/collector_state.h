@@ -14,6 +14,10 @@ struct CollectorState {
   std::string reason;     ///< the step that failed and its errno; empty when all is well
   std::string next_step;  ///< what to change to get the next level; empty when all is well
   std::map<std::string, std::string> numbers;
+  std::string failed_step{};  ///< of the way to the next level, without its errno; empty at the highest
+  std::string error{};        ///< errno of that step by name (EPERM); empty if it did not fail by one
+  std::string works{};        ///< what this level records
+  std::string lacks{};        ///< what the next level would add
 };
 
 }  // namespace stepscope

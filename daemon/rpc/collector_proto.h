@@ -14,6 +14,10 @@ inline void FillCollector(const CollectorState& state, v1::CollectorState* messa
   message->set_state(state.state);
   message->set_reason(ValidUtf8(state.reason));
   message->set_next_step(ValidUtf8(state.next_step));
+  message->set_failed_step(ValidUtf8(state.failed_step));
+  message->set_error(state.error);
+  message->set_works(state.works);
+  message->set_lacks(state.lacks);
   for (const auto& [key, value] : state.numbers) (*message->mutable_numbers())[ValidUtf8(key)] = ValidUtf8(value);
 }
 
