@@ -48,8 +48,15 @@ struct pid {
   struct upid numbers[1];
 };
 
+struct thread_info {
+  __u32 cpu;
+};
+
 struct task_struct {
+  struct thread_info thread_info; /* its cpu: x86 from 5.16, arm64 */
+  unsigned int cpu;               /* before */
   unsigned int __state;
+  int on_rq;
   int pid;
   int tgid;
   unsigned long nvcsw;

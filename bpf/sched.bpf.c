@@ -3,11 +3,13 @@
  * events that say which thread and process it belongs to (contract/sched_record.h). Typed tracepoints only.
  *
  * Who is recorded is one byte per process, class_of[tgid], set by user space for the processes it finds and inherited here by
- * every process a recorded one creates. A switch between processes that are not recorded costs two loads.
+ * every process a recorded one creates. A switch between processes that are not recorded only
+ * enters the CPU's history (occupants.h), which says who kept a recorded thread waiting.
  *
  * Nothing is lost in silence: a record that finds no room is counted in `books`, per CPU and class, and a thread's next
  * record waits until its announcement got through. The state machine is slice_logic.h. */
 #include "bpf/kernel_types.h"
+#include "bpf/occupants.h"
 #include "bpf/slice_logic.h"
 
 /* Below the types, as they use them. */
@@ -17,11 +19,19 @@
 
 #define MAX_RINGS 64
 #define CLONE_THREAD 0x00010000
+#if defined(__TARGET_ARCH_x86)
+#define NR_POLL 7
+#define NR_PPOLL 271
+#else
+#define NR_POLL -2 /* not on this architecture */
+#define NR_PPOLL 73
+#endif
 #define SYSCALL_NR_MASK 0x3fffffff /* drops the x32 bit */
-#define WORST_RECORD_BYTES 128     /* ring bytes one program run may add */
+#define WORST_RECORD_BYTES 256     /* ring bytes one program run may add */
+#define ON_RQ_NOT 0
 
 /* Numbers of the kernel's softirq vectors: ABI of the tracepoint, unchanged since 2.6. */
-enum softirq_vector { VECTOR_TIMER = 1, VECTOR_BLOCK = 4, VECTOR_IRQ_POLL = 5, VECTOR_HRTIMER = 8 };
+enum softirq_vector { VECTOR_TIMER = 1, VECTOR_NET_RX = 3, VECTOR_BLOCK = 4, VECTOR_IRQ_POLL = 5, VECTOR_HRTIMER = 8 };
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -61,11 +71,21 @@ struct {
   __type(value, struct stepscope_sched_books);
 } books SEC(".maps");
 
+/* Indexed by CPU. Not a per-CPU map: a migration reads the history of the CPU that is left. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct stepscope_cpu_history);
+} histories SEC(".maps");
+
 /* What a CPU is doing besides its current task. Set and cleared, not counted: one missed event heals at the next. */
 struct interrupt_context {
   __u8 in_timer;
   __u8 in_irq;
   __u8 softirq; /* vector + 1, 0 = none */
+  __u8 pad;
+  __u32 net_sender; /* tid of the task that raised NET_RX for a packet of its own; 0 = an interrupt raised it */
 };
 
 struct {
@@ -117,6 +137,12 @@ static __always_inline __u64 queue_clock_of(struct task_struct* task) {
   return task->se.cfs_rq->rq->clock;
 }
 
+static __always_inline __u32 cpu_of(const struct task_struct* task) {
+  if (bpf_core_field_exists(task->thread_info.cpu)) return task->thread_info.cpu;
+  if (bpf_core_field_exists(task->cpu)) return task->cpu;
+  return bpf_get_smp_processor_id();
+}
+
 static __always_inline bool is_throttled(struct task_struct* task) {
   if (bpf_core_field_exists(task->throttled) && task->throttled) return true;
   if (!bpf_core_field_exists(task->se.cfs_rq)) return false;
@@ -143,6 +169,11 @@ static __always_inline void read_syscall(struct stepscope_task_counters* c, stru
 #endif
   c->syscall = nr < 0 ? -1 : (nr & SYSCALL_NR_MASK);
   c->arg0 = nr < 0 ? 0 : arg0;
+  if (c->syscall != NR_POLL && c->syscall != NR_PPOLL) return;
+  /* struct pollfd begins with the fd. A page that is out reads as no fd. */
+  __s32 fd = -1;
+  bpf_probe_read_user(&fd, sizeof(fd), (const void*)arg0);
+  c->arg0 = (__u64)(__s64)fd;
 }
 
 /* Ids as the thread itself sees them: its number in the innermost of its pid namespaces. */
@@ -252,22 +283,67 @@ static __always_inline void switch_out(struct task_struct* task, __u32 klass, bo
   if (state->end_state == STEPSCOPE_STATE_DEAD) write_exit(task, state, klass, &c, book);
 }
 
-static __always_inline void switch_in(struct task_struct* task, __u32 klass, __u64 now_ns) {
+static __always_inline struct stepscope_cpu_history* history_of(__u32 cpu) { return bpf_map_lookup_elem(&histories, &cpu); }
+
+/* Global, so that it is verified once and by itself: its loops would multiply the paths of its callers. */
+__noinline int add_occupants(struct stepscope_wait* wait, __u32 cpu, __u64 from_ns) {
+  struct stepscope_cpu_history* history = history_of(cpu);
+  if (!wait) return 0;
+  if (history)
+    stepscope_add_occupants(wait, history, from_ns, wait->time_ns);
+  else
+    wait->unknown_ns += wait->time_ns - from_ns;
+  return 0;
+}
+
+static __always_inline void write_wait(const struct task_struct* task, __u32 klass, __u32 cpu,
+                                       const struct stepscope_wait_piece* piece) {
+  struct stepscope_sched_books* book = books_of(klass);
+  if (!book) return;
+  void* ring = ring_of_cpu(bpf_get_smp_processor_id());
+  struct stepscope_wait wait = {};
+  wait.type = STEPSCOPE_WAIT;
+  wait.klass = klass;
+  wait.cpu = cpu;
+  wait.tid = task->pid;
+  wait.time_ns = piece->end_ns;
+  wait.start_ns = piece->start_ns;
+  wait.unknown_ns = piece->from_ns - piece->start_ns;
+  add_occupants(&wait, cpu, piece->from_ns);
+  struct stepscope_wait* record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : 0;
+  if (!record) {
+    book->waits_lost++;
+    return;
+  }
+  __builtin_memcpy(record, &wait, sizeof(wait));
+  submit(ring, record);
+  book->waits++;
+}
+
+static __always_inline void switch_in(struct task_struct* task, __u32 klass, __u32 cpu, __u64 now_ns) {
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) return;
   struct stepscope_task_counters c = {};
   read_baselines(&c, task);
   c.now_ns = now_ns;
   stepscope_on_switch_in(state, &c);
+  if (state->wait_ns < STEPSCOPE_WAIT_MIN_NS || state->announced_tid != (__u32)task->pid) return;
+  struct stepscope_wait_piece piece;
+  if (stepscope_end_piece(state, now_ns - state->wait_ns, now_ns, /*is_over=*/1, &piece)) write_wait(task, klass, cpu, &piece);
 }
 
 static __always_inline int on_switch(bool preempt, struct task_struct* prev, struct task_struct* next, __u32 prev_state) {
   __u32 prev_class = class_of_task(prev);
   __u32 next_class = class_of_task(next);
-  if (!is_recorded(prev_class) && !is_recorded(next_class)) return 0;
+  __u32 cpu = bpf_get_smp_processor_id();
   __u64 now_ns = bpf_ktime_get_ns();
+  struct stepscope_cpu_history* history = history_of(cpu);
+  if (history && stepscope_missed_switch(history, prev->pid))
+    stepscope_mend_turns(history, now_ns, prev->pid, prev->tgid, prev->se.sum_exec_runtime - prev->se.prev_sum_exec_runtime);
   if (is_recorded(prev_class)) switch_out(prev, prev_class, preempt, prev_state, now_ns);
-  if (is_recorded(next_class)) switch_in(next, next_class, now_ns);
+  if (is_recorded(next_class)) switch_in(next, next_class, cpu, now_ns);
+  if (!history) return 0;
+  stepscope_note_turn(history, now_ns, next->pid, next->tgid);
   return 0;
 }
 
@@ -291,17 +367,34 @@ static __always_inline void begin_books(struct task_struct* task, struct stepsco
   stepscope_set_baseline(state, &c);
 }
 
-static __always_inline __u32 waker_kind_now(void) {
+struct wake_source {
+  __u32 kind;
+  __u32 tid;
+};
+
+static __always_inline struct wake_source wake_source_now(void) {
+  struct wake_source source = {STEPSCOPE_WAKER_UNKNOWN, 0};
   __u32 zero = 0;
   struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
-  if (!context) return STEPSCOPE_WAKER_UNKNOWN;
-  if (context->in_timer) return STEPSCOPE_WAKER_TIMER;
-  if (context->in_irq) return STEPSCOPE_WAKER_IRQ;
-  if (!context->softirq) return STEPSCOPE_WAKER_TASK;
-  __u32 vector = context->softirq - 1;
-  if (vector == VECTOR_TIMER || vector == VECTOR_HRTIMER) return STEPSCOPE_WAKER_TIMER;
-  if (vector == VECTOR_BLOCK || vector == VECTOR_IRQ_POLL) return STEPSCOPE_WAKER_DISK;
-  return STEPSCOPE_WAKER_UNKNOWN;
+  if (!context) return source;
+  if (context->in_timer) {
+    source.kind = STEPSCOPE_WAKER_TIMER;
+  } else if (context->in_irq) {
+    source.kind = STEPSCOPE_WAKER_IRQ;
+  } else if (!context->softirq) {
+    source.kind = STEPSCOPE_WAKER_TASK;
+    source.tid = (__u32)bpf_get_current_pid_tgid();
+  } else {
+    __u32 vector = context->softirq - 1;
+    source.kind = STEPSCOPE_WAKER_IRQ;
+    if (vector == VECTOR_TIMER || vector == VECTOR_HRTIMER) source.kind = STEPSCOPE_WAKER_TIMER;
+    if (vector == VECTOR_BLOCK || vector == VECTOR_IRQ_POLL) source.kind = STEPSCOPE_WAKER_DISK;
+    if (vector == VECTOR_NET_RX) {
+      source.tid = context->net_sender;
+      source.kind = source.tid ? STEPSCOPE_WAKER_LOCAL_NET : STEPSCOPE_WAKER_NET;
+    }
+  }
+  return source;
 }
 
 /* sched_waking, not sched_wakeup: the latter may run on the sleeper's CPU, where the current task is not the waker. */
@@ -312,9 +405,24 @@ int BPF_PROG(sched_waking, struct task_struct* task) {
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) return 0;
   begin_books(task, state);
-  __u32 kind = waker_kind_now();
-  __u32 waker = kind == STEPSCOPE_WAKER_TASK ? (__u32)bpf_get_current_pid_tgid() : 0;
-  stepscope_on_wake(state, bpf_ktime_get_ns(), waker, kind);
+  struct wake_source source = wake_source_now();
+  stepscope_on_wake(state, bpf_ktime_get_ns(), source.tid, source.kind);
+  return 0;
+}
+
+/* A queued thread changes its run queue: its wait in the old one is told from that CPU's history. (A thread that is being woken
+ * is placed before it queues: no wait yet.) The old queue's lock is held, so that CPU switches to nobody meanwhile. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct* task) {
+  __u32 klass = class_of_task(task);
+  if (!is_recorded(klass) || task->on_rq == ON_RQ_NOT) return 0;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!state) return 0;
+  __u64 wait_start_ns = stepscope_wait_start(state);
+  if (!wait_start_ns) return 0;
+  struct stepscope_wait_piece piece;
+  if (stepscope_end_piece(state, wait_start_ns, bpf_ktime_get_ns(), /*is_over=*/0, &piece))
+    write_wait(task, klass, cpu_of(task), &piece);
   return 0;
 }
 
@@ -375,7 +483,14 @@ int BPF_PROG(hrtimer_end) { return set_interrupt(__builtin_offsetof(struct inter
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(irq_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 0); }
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(softirq_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), 0); }
+int BPF_PROG(softirq_end, unsigned int vector) {
+  __u32 zero = 0;
+  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
+  if (!context) return 0;
+  context->softirq = 0;
+  if (vector == VECTOR_NET_RX) context->net_sender = 0;
+  return 0;
+}
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(hrtimer_begin) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 1); }
 SEC("tp_btf/irq_handler_entry")
@@ -383,4 +498,16 @@ int BPF_PROG(irq_begin) { return set_interrupt(__builtin_offsetof(struct interru
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_begin, unsigned int vector) {
   return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), vector + 1);
+}
+
+/* NET_RX raised by a task itself: it sent a packet to this very machine, and the softirq that delivers it runs in its name. */
+SEC("tp_btf/softirq_raise")
+int BPF_PROG(softirq_raised, unsigned int vector) {
+  if (vector != VECTOR_NET_RX) return 0;
+  __u32 zero = 0;
+  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
+  if (!context) return 0;
+  bool by_task = !context->in_irq && !context->in_timer && !context->softirq;
+  context->net_sender = by_task ? (__u32)bpf_get_current_pid_tgid() : 0;
+  return 0;
 }

@@ -35,6 +35,8 @@ struct stepscope_thread_state {
   uint64_t min_faults;
   uint64_t maj_faults;
   uint64_t switches_before; /* switches before the first recorded turn */
+  uint64_t told_ns;         /* pieces of a wait before this are told or carried */
+  uint64_t carried_ns;      /* short pieces just before told_ns, not told */
   uint32_t waking_tid;      /* who did the pending wake */
   uint32_t turn_waker;      /* who woke the turn that runs now */
   uint8_t waking_kind;
@@ -85,7 +87,7 @@ static inline __attribute__((always_inline)) uint32_t stepscope_end_state(const 
   return c->is_in_iowait ? STEPSCOPE_STATE_BLOCKED_IO : STEPSCOPE_STATE_BLOCKED;
 }
 
-/* `waker` is 0 unless `kind` is TASK. */
+/* `waker` is 0 unless `kind` is TASK or LOCAL_NET. */
 static inline __attribute__((always_inline)) void stepscope_on_wake(struct stepscope_thread_state* t, uint64_t now_ns,
                                                                     uint32_t waker, uint32_t kind) {
   t->waking_tid = waker;
@@ -100,6 +102,40 @@ static inline __attribute__((always_inline)) void stepscope_set_baseline(struct 
   t->min_faults = c->min_faults;
   t->maj_faults = c->maj_faults;
   t->has_baseline = 1;
+}
+
+/* Since when a thread that is not on a CPU has been waiting for one; 0 = it is not, or that is not known. */
+static inline __attribute__((always_inline)) uint64_t stepscope_wait_start(const struct stepscope_thread_state* t) {
+  if (t->on_ns) return 0;
+  if (t->off_ns && stepscope_is_runnable(t->end_state)) return t->off_ns;
+  return t->waking_ns ? stepscope_max(t->off_ns, t->waking_ns) : 0;
+}
+
+/* A stretch of a wait in one run queue, [from, end), and the short ones [start, from) in front of it that nobody told. */
+struct stepscope_wait_piece {
+  uint64_t start_ns;
+  uint64_t from_ns;
+  uint64_t end_ns;
+};
+
+/* Ends the piece that runs, at a migration or (`is_over`) with the wait. True when it is to be told: a piece of its own from
+ * STEPSCOPE_WAIT_MIN_NS on; at the end all that is left, if the whole wait was that long. */
+static inline __attribute__((always_inline)) int stepscope_end_piece(struct stepscope_thread_state* t, uint64_t wait_start_ns,
+                                                                     uint64_t now_ns, int is_over,
+                                                                     struct stepscope_wait_piece* piece) {
+  if (t->told_ns < wait_start_ns) {
+    t->told_ns = wait_start_ns;
+    t->carried_ns = 0;
+  }
+  uint64_t length_ns = stepscope_excess(now_ns, t->told_ns);
+  uint64_t decisive_ns = is_over ? stepscope_excess(now_ns, wait_start_ns) : length_ns;
+  piece->start_ns = t->told_ns - t->carried_ns;
+  piece->from_ns = t->told_ns;
+  piece->end_ns = now_ns;
+  int is_told = decisive_ns >= STEPSCOPE_WAIT_MIN_NS && piece->start_ns < now_ns;
+  t->carried_ns = is_told ? 0 : t->carried_ns + length_ns;
+  t->told_ns = now_ns;
+  return is_told;
 }
 
 /* Of `c` only now, clock and the four baseline counters are read. run_delay does not yet hold the wait that ends here. */

@@ -35,7 +35,8 @@ enum stepscope_sched_record_type {
   STEPSCOPE_TASK_NEW = 2, /* a clone, or the first sight of a thread older than the attachment */
   STEPSCOPE_TASK_RENAME = 3,
   STEPSCOPE_TASK_EXEC = 4,
-  STEPSCOPE_TASK_EXIT = 5
+  STEPSCOPE_TASK_EXIT = 5,
+  STEPSCOPE_WAIT = 6
 };
 
 /* How a turn ended; the values of sched_slice.state (trace/schema.h SliceState). */
@@ -52,14 +53,14 @@ enum stepscope_slice_state {
 
 /* Who ended the sleep before a turn; the values of sched_slice.waker_kind (trace/schema.h WakerKind). */
 enum stepscope_waker_kind {
-  STEPSCOPE_WAKER_UNKNOWN = 0, /* wake not seen, or a network interrupt: local and remote are not told apart yet */
-  STEPSCOPE_WAKER_TASK = 1,    /* the only kind with a waker tid: in an interrupt the current task is a bystander */
+  STEPSCOPE_WAKER_UNKNOWN = 0, /* wake not seen */
+  STEPSCOPE_WAKER_TASK = 1,    /* this kind and LOCAL_NET have a waker tid: in an interrupt the current task is a bystander */
   STEPSCOPE_WAKER_TIMER = 2,
   STEPSCOPE_WAKER_DISK = 3,
-  STEPSCOPE_WAKER_NET = 4,
-  STEPSCOPE_WAKER_LOCAL_NET = 5,
-  STEPSCOPE_WAKER_IRQ = 6,
-  STEPSCOPE_WAKER_NONE = 7 /* it was runnable all along: nothing had to wake it */
+  STEPSCOPE_WAKER_NET = 4,       /* a packet from outside */
+  STEPSCOPE_WAKER_LOCAL_NET = 5, /* a packet a task of this machine sent: the sender */
+  STEPSCOPE_WAKER_IRQ = 6,       /* any other interrupt */
+  STEPSCOPE_WAKER_NONE = 7       /* it was runnable all along: nothing had to wake it */
 };
 
 enum stepscope_slice_flag {
@@ -76,11 +77,11 @@ struct stepscope_slice {
   uint64_t on_ns; /* CLOCK_MONOTONIC, as all times here */
   uint64_t off_ns;
   uint64_t wait_ns;
-  uint64_t arg0;       /* first argument of the system call in `syscall`; 0 if none */
+  uint64_t arg0;       /* first argument of the system call in `syscall`, of poll and ppoll the first fd; 0 if none */
   uint32_t tid : 22;   /* host ids */
   uint32_t state : 4;  /* stepscope_slice_state */
   uint32_t flags : 6;  /* stepscope_slice_flag */
-  uint32_t waker : 22; /* host tid; 0 unless waker_kind is TASK */
+  uint32_t waker : 22; /* host tid; 0 unless waker_kind is TASK or LOCAL_NET */
   uint32_t waker_kind : 4;
   uint32_t reserved : 6;
   int32_t exec_over_ns; /* delta of se.sum_exec_runtime minus (off - on); see stepscope_slice_exec_ns */
@@ -124,6 +125,30 @@ struct stepscope_task_exit {
   char comm[16];
 };
 
+/* Who held a CPU during a part of a wait. */
+struct stepscope_wait_part {
+  uint32_t tid; /* host ids; 0 = the CPU idled: a wake-up on its way */
+  uint32_t tgid;
+  uint64_t ns;
+};
+
+#define STEPSCOPE_WAIT_PARTS 6u
+
+/* A wait of at least STEPSCOPE_WAIT_MIN_NS, written when it ends: at the switch-in, and for what lies before a migration, at
+ * that. Parts, others and unknown sum to time_ns - start_ns. The records of one wait join end to start. */
+#define STEPSCOPE_WAIT_MIN_NS 20000u
+struct stepscope_wait {
+  uint8_t type; /* STEPSCOPE_WAIT */
+  uint8_t klass;
+  uint16_t cpu;     /* whose run queue it waited in */
+  uint32_t tid;     /* who waited */
+  uint64_t time_ns; /* end */
+  uint64_t start_ns;
+  uint64_t others_ns;                                     /* occupants beyond the parts */
+  uint64_t unknown_ns;                                    /* before the history, or a switch was not seen */
+  struct stepscope_wait_part parts[STEPSCOPE_WAIT_PARTS]; /* ns 0 = unused */
+};
+
 /* One entry per class in a per-CPU array: what this CPU wrote and could not write. */
 struct stepscope_sched_books {
   uint64_t slices;          /* slice records written */
@@ -131,6 +156,8 @@ struct stepscope_sched_books {
   uint64_t events_lost;     /* task events without a record (announcements are repeated, exits are not) */
   uint64_t closed_switches; /* switches of threads that died, since their first recorded turn: the sum check needs no event */
   uint64_t closed_threads;
+  uint64_t waits;      /* wait records written */
+  uint64_t waits_lost; /* waits of recordable length without a record */
 };
 
 /* Growth of se.sum_exec_runtime this record stands for. */
@@ -142,10 +169,12 @@ static inline int64_t stepscope_slice_exec_ns(const struct stepscope_slice* slic
 static_assert(sizeof(struct stepscope_slice) == 64, "layout is a contract");
 static_assert(sizeof(struct stepscope_task_event) == 64, "layout is a contract");
 static_assert(sizeof(struct stepscope_task_exit) == 80, "layout is a contract");
+static_assert(sizeof(struct stepscope_wait) == 136, "layout is a contract");
 #else
 _Static_assert(sizeof(struct stepscope_slice) == 64, "layout is a contract");
 _Static_assert(sizeof(struct stepscope_task_event) == 64, "layout is a contract");
 _Static_assert(sizeof(struct stepscope_task_exit) == 80, "layout is a contract");
+_Static_assert(sizeof(struct stepscope_wait) == 136, "layout is a contract");
 #endif
 
 #endif /* STEPSCOPE_CONTRACT_SCHED_RECORD_H_ */

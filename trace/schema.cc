@@ -60,9 +60,12 @@ constexpr ColumnSpec kSchedSliceColumns[] = {
 constexpr ColumnSpec kSchedWaitColumns[] = {
     {1, "start_ns", kTime, "runnable since, node time"},
     {2, "dur_ns", kDuration, "length of the wait"},
-    {3, "occupant", kInt, "host tid that held the CPU; 0 = others, -1 = unknown"},
+    {3, "occupant", kInt, "host tid that held the CPU; 0 = none to name, -1 = unknown"},
     {4, "occupant_process", kInt, "its host tgid"},
     {5, "part_ns", kDuration, "how long it held it; the parts of a wait sum to dur_ns"},
+    {6, "occupant_class", kInt, "OccupantClass"},
+    {7, "occupant_name", kName, "thread name; empty for another user's"},
+    {8, "cpu", kInt, "logical CPU whose run queue the thread waited in"},
 };
 constexpr ColumnSpec kCounterColumns[] = {
     {1, "time_ns", kTime, "when sampled, node time"},

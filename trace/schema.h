@@ -71,6 +71,9 @@ enum : size_t {
   kOn, kDur, kWait, kCpu, kWaker, kWakerKind, kSyscall, kArg0, kState, kSeq, kExec, kRqWait, kStolen, kMinFaults, kMajFaults
 };
 }
+namespace wait_column {
+enum : size_t { kStart, kDur, kOccupant, kOccupantProcess, kPart, kOccupantClass, kOccupantName, kCpu };
+}
 namespace counter_column {
 enum : size_t { kTime, kName, kValue, kScaled };
 }
@@ -101,6 +104,19 @@ constexpr int64_t kSliceHealed = 0x100;
 constexpr int64_t kSliceFirst = 0x200;
 /// sched_slice.waker_kind
 enum class WakerKind : int64_t { kUnknown = 0, kTask = 1, kTimer = 2, kDisk = 3, kNet = 4, kLocalNet = 5, kIrq = 6, kNone = 7 };
+
+/// sched_wait.occupant_class: what held the CPU.
+enum class OccupantClass : int64_t {
+  kUnknown = 0,      ///< older than the CPU's history, or a switch was not seen; occupant -1
+  kOthers = 1,       ///< several, beyond those named; occupant 0
+  kIdle = 2,         ///< nobody: the wake-up was on its way to an idle CPU; occupant 0
+  kSameJob = 3,
+  kKernel = 4,       ///< a kernel thread
+  kSameUser = 5,     ///< another process of the job's user
+  kOtherJob = 6,     ///< of another user too: no ids, no name
+  kOtherUser = 7,    ///< no ids, no name
+  kGone = 8,         ///< ended before it could be looked up
+};
 
 /// loss.stage: where rows were lost.
 enum class LossStage : int64_t { kAgent = 1, kKernel = 2, kIngest = 3, kPipeline = 4, kSampler = 5, kStore = 6, kRetention = 7 };

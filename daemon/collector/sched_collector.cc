@@ -37,7 +37,8 @@ SchedCollector::SchedCollector(SchedOptions options, DeliverySink* sink, TaskObs
       observer_(observer),
       clock_(clock),
       proc_(options_.proc_root),
-      tick_ns_(kNsPerSecond / sysconf(_SC_CLK_TCK)) {
+      tick_ns_(kNsPerSecond / sysconf(_SC_CLK_TCK)),
+      occupants_(&proc_, &tasks_) {
   state_.name = "sched";
   state_.level = "none";
   state_.state = "off";
@@ -119,6 +120,8 @@ absl::StatusOr<SchedBooks> SchedCollector::Books(RunId run) {
         const stepscope_sched_books& base = tracked.at_start[cpu];
         sum.slices += now[cpu].slices - base.slices;
         sum.slices_lost += now[cpu].slices_lost - base.slices_lost;
+        sum.waits += now[cpu].waits - base.waits;
+        sum.waits_lost += now[cpu].waits_lost - base.waits_lost;
         sum.events_lost += now[cpu].events_lost - base.events_lost;
         sum.closed_switches += now[cpu].closed_switches - base.closed_switches;
         sum.closed_threads += now[cpu].closed_threads - base.closed_threads;
@@ -132,8 +135,8 @@ absl::StatusOr<SchedBooks> SchedCollector::Books(RunId run) {
 }
 
 SchedCounters SchedCollector::Counters() const {
-  return {records_.load(),     slices_.load(),      unplaced_.load(),  refused_.load(),
-          slices_lost_.load(), events_lost_.load(), processes_.load(), live_threads_.load()};
+  return {records_.load(),    slices_.load(),      unplaced_.load(),  refused_.load(),     slices_lost_.load(),
+          waits_lost_.load(), events_lost_.load(), processes_.load(), live_threads_.load()};
 }
 
 CollectorState SchedCollector::State() const {
@@ -144,8 +147,9 @@ CollectorState SchedCollector::State() const {
   }
   SchedCounters now = Counters();
   state.numbers = {{"records", std::to_string(now.records)},         {"slices", std::to_string(now.slices)},
-                   {"slices_lost", std::to_string(now.slices_lost)}, {"events_lost", std::to_string(now.events_lost)},
-                   {"processes", std::to_string(now.processes)},     {"threads", std::to_string(now.threads)}};
+                   {"slices_lost", std::to_string(now.slices_lost)}, {"waits_lost", std::to_string(now.waits_lost)},
+                   {"events_lost", std::to_string(now.events_lost)}, {"processes", std::to_string(now.processes)},
+                   {"threads", std::to_string(now.threads)}};
   return state;
 }
 
@@ -235,22 +239,22 @@ void SchedCollector::CheckBooks() {
     absl::StatusOr<std::vector<stepscope_sched_books>> books = programs_->Books(klass);
     if (!books.ok()) continue;
     for (size_t cpu = 0; cpu < books->size(); ++cpu) {
-      int64_t slices = static_cast<int64_t>((*books)[cpu].slices_lost - tracked.reported[cpu].slices_lost);
-      int64_t events = static_cast<int64_t>((*books)[cpu].events_lost - tracked.reported[cpu].events_lost);
-      KernelLoss loss{tracked.run,
-                      static_cast<int64_t>(cpu),
-                      books_checked_,
-                      now,
-                      TableId::kSchedSlice,
-                      slices,
-                      slices * static_cast<int64_t>(sizeof(stepscope_slice))};
-      if (slices > 0) rows_.AddLoss(loss);
-      loss.table = TableId{};
-      loss.count = events;
-      loss.bytes = events * static_cast<int64_t>(sizeof(stepscope_task_event));
-      if (events > 0) rows_.AddLoss(loss);
-      slices_lost_ += static_cast<uint64_t>(slices);
-      events_lost_ += static_cast<uint64_t>(events);
+      const stepscope_sched_books& now_lost = (*books)[cpu];
+      const stepscope_sched_books& told = tracked.reported[cpu];
+      const auto tell = [&](TableId table, uint64_t count, size_t record_bytes) {
+        if (count == 0) return;
+        rows_.AddLoss({tracked.run, static_cast<int64_t>(cpu), books_checked_, now, table, static_cast<int64_t>(count),
+                       static_cast<int64_t>(count * record_bytes)});
+      };
+      const uint64_t slices = now_lost.slices_lost - told.slices_lost;
+      const uint64_t waits = now_lost.waits_lost - told.waits_lost;
+      const uint64_t events = now_lost.events_lost - told.events_lost;
+      tell(TableId::kSchedSlice, slices, sizeof(stepscope_slice));
+      tell(TableId::kSchedWait, waits, sizeof(stepscope_wait));
+      tell(TableId{}, events, sizeof(stepscope_task_event));
+      slices_lost_ += slices;
+      waits_lost_ += waits;
+      events_lost_ += events;
       events_were_lost = events_were_lost || events > 0;
     }
     tracked.reported = *std::move(books);

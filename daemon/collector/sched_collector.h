@@ -30,6 +30,7 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "daemon/collector/collector_state.h"
+#include "daemon/collector/occupant_names.h"
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_programs.h"
 #include "daemon/collector/sched_rows.h"
@@ -53,6 +54,7 @@ struct SchedCounters {
   uint64_t unplaced = 0;     ///< slices of no followed thread: written while their run was being untracked
   uint64_t refused = 0;      ///< rows the sink did not take (it was stopping)
   uint64_t slices_lost = 0;  ///< turns the kernel side had no room for
+  uint64_t waits_lost = 0;
   uint64_t events_lost = 0;
   uint64_t processes = 0;  ///< followed now
   uint64_t threads = 0;
@@ -62,6 +64,8 @@ struct SchedCounters {
 struct SchedBooks {
   uint64_t slices = 0;
   uint64_t slices_lost = 0;
+  uint64_t waits = 0;
+  uint64_t waits_lost = 0;
   uint64_t events_lost = 0;
   uint64_t closed_switches = 0;  ///< switches of threads that died, since each one's first turn as followed
   uint64_t closed_threads = 0;
@@ -92,13 +96,14 @@ class SchedCollector {
  private:
   struct TrackedRun {
     RunId run;
+    uint32_t uid = 0;                             ///< whose job it is
     std::vector<stepscope_sched_books> at_start;  ///< per CPU; the class may have served an earlier run
     std::vector<stepscope_sched_books> reported;
   };
   struct HeldRecord {
     uint64_t time_ns;
-    uint64_t arrival;  ///< order within a ring, kept among equal times
-    std::array<std::byte, sizeof(stepscope_task_exit)> bytes;
+    uint64_t arrival;                                     ///< order within a ring, kept among equal times
+    std::array<std::byte, sizeof(stepscope_wait)> bytes;  // the largest record
     bool operator<(const HeldRecord& other) const {
       return std::pair(time_ns, arrival) < std::pair(other.time_ns, other.arrival);
     }
@@ -121,6 +126,7 @@ class SchedCollector {
   void OnRecord(std::span<const std::byte> record);
   void Handle(std::span<const std::byte> record);
   void HandleSlice(const stepscope_slice& slice);
+  void HandleWait(const stepscope_wait& wait);
   void HandleTaskEvent(const stepscope_task_event& event);
   void HandleExit(const stepscope_task_exit& exit);
   absl::Status TrackNow(Pid root, RunId run);
@@ -155,6 +161,7 @@ class SchedCollector {
   bool stopping_ = false;                      // under mutex_
 
   TaskTable tasks_;
+  OccupantNames occupants_;
   SchedRows rows_;
   std::vector<EntityNote> notes_;
   std::unordered_map<uint8_t, TrackedRun> runs_;  ///< by class
@@ -164,8 +171,8 @@ class SchedCollector {
   uint64_t drains_ = 0;
   NodeTime books_checked_;
 
-  std::atomic<uint64_t> records_{0}, slices_{0}, unplaced_{0}, refused_{0}, slices_lost_{0}, events_lost_{0}, processes_{0},
-      live_threads_{0};
+  std::atomic<uint64_t> records_{0}, slices_{0}, unplaced_{0}, refused_{0}, slices_lost_{0}, waits_lost_{0}, events_lost_{0},
+      processes_{0}, live_threads_{0};
 };
 
 }  // namespace stepscope

@@ -3,6 +3,7 @@
 // letting go of dead ones, and placing each slice in the lane of its thread.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <unordered_set>
 
@@ -15,6 +16,8 @@ void SchedCollector::Handle(std::span<const std::byte> record) {
   switch (static_cast<uint8_t>(record[0])) {
     case STEPSCOPE_SLICE:
       return HandleSlice(*reinterpret_cast<const stepscope_slice*>(record.data()));
+    case STEPSCOPE_WAIT:
+      return HandleWait(*reinterpret_cast<const stepscope_wait*>(record.data()));
     case STEPSCOPE_TASK_NEW:
     case STEPSCOPE_TASK_RENAME:
     case STEPSCOPE_TASK_EXEC:
@@ -33,6 +36,20 @@ void SchedCollector::HandleSlice(const stepscope_slice& slice) {
   rows_.AddSlice(*thread, slice);
   slices_.fetch_add(1, std::memory_order_relaxed);
   if (rows_.rows() >= options_.rows_per_delivery) Deliver();
+}
+
+void SchedCollector::HandleWait(const stepscope_wait& wait) {
+  const TrackedThread* thread = tasks_.Thread(static_cast<int32_t>(wait.tid));
+  const auto tracked = runs_.find(wait.klass);
+  if (thread == nullptr || tracked == runs_.end()) return;
+  std::array<Occupant, STEPSCOPE_WAIT_PARTS> occupants;
+  size_t count = 0;
+  const NodeTime now = clock_->Node();
+  for (const stepscope_wait_part& part : wait.parts) {
+    if (part.ns == 0) break;
+    occupants[count++] = occupants_.Resolve(part.tid, part.tgid, thread->run, tracked->second.uid, now);
+  }
+  rows_.AddWait(*thread, wait, {occupants.data(), count});
 }
 
 void SchedCollector::HandleTaskEvent(const stepscope_task_event& event) {
@@ -82,6 +99,7 @@ absl::Status SchedCollector::TrackNow(Pid root, RunId run) {
         fmt::format("process {} already belongs to run {}; end that job first", root.value, process->run.value));
   }
   STEPSCOPE_ASSIGN_OR_RETURN(uint8_t klass, ClassFor(run));
+  runs_[klass].uid = proc_.Uid(root.value).value_or(0);
   if (absl::Status attached = programs_->Attach(); !attached.ok()) {
     runs_.erase(klass);
     return attached;
@@ -113,7 +131,7 @@ absl::StatusOr<uint8_t> SchedCollector::ClassFor(RunId run) {
     if (runs_.contains(last_class_)) continue;
     STEPSCOPE_ASSIGN_OR_RETURN(auto books, programs_->Books(last_class_));
     if (runs_.empty()) books_checked_ = clock_->Node();
-    runs_[last_class_] = {run, books, books};
+    runs_[last_class_] = {run, 0, books, books};
     return last_class_;
   }
   return absl::ResourceExhaustedError(fmt::format("{} jobs are tracked already; end one first", kClasses));

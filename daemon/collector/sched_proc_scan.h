@@ -24,6 +24,8 @@ class ProcScan {
   explicit ProcScan(std::string root) : root_(std::move(root)) {}
 
   std::optional<ProcStat> Stat(int32_t pid) const;
+  /// Effective user of a process.
+  std::optional<uint32_t> Uid(int32_t pid) const;
   /// Host tids of a process.
   std::vector<int32_t> Threads(int32_t pid) const;
   std::string Comm(int32_t pid, int32_t tid) const;

@@ -14,6 +14,7 @@
 #include <cstdio>
 
 #include "base/status.h"
+#include "bpf/occupants.h"
 #include "sched.skel.h"
 
 namespace stepscope {
@@ -25,7 +26,8 @@ constexpr std::string_view kBtfStep = "boot a kernel built with CONFIG_DEBUG_INF
 
 // One CPU's value of the "interrupts" map as user space sees it: padded to 8 bytes.
 struct alignas(8) interrupt_context {
-  uint8_t marks[3] = {};
+  uint8_t marks[4] = {};
+  uint32_t net_sender = 0;
 };
 
 // libbpf explains a failed load only through this callback; the last warning goes into our Status.
@@ -101,6 +103,7 @@ absl::Status SchedPrograms::OpenAndLoad(const SchedProgramOptions& options) {
   bpf_program__set_autoload(skeleton_->progs.sched_switch, with_state);
   bpf_program__set_autoload(skeleton_->progs.sched_switch_no_state, !with_state);
   skeleton_->rodata->cpus_per_ring = options.cpus_per_ring;
+  bpf_map__set_max_entries(skeleton_->maps.histories, static_cast<uint32_t>(libbpf_num_possible_cpus()));
   skeleton_->rodata->wake_bytes = options.ring_bytes / 8;
   int error = sched::load(skeleton_);
   if (error != 0) return StepError(-error, "loading the scheduling programs");
@@ -146,18 +149,31 @@ SchedPrograms::~SchedPrograms() {
 absl::Status SchedPrograms::Attach() {
   if (attached_) return absl::OkStatus();
   ++skeleton_->data->attachment;
-  // A mark set by a beginning whose end came after the last detachment would name no task as a waker until the next one.
-  std::vector<interrupt_context> clear(static_cast<size_t>(libbpf_num_possible_cpus()));
-  uint32_t zero = 0;
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.interrupts), &zero, clear.data(), 0) != 0) {
-    return StepError(errno, "clearing the interrupt marks");
-  }
+  STEPSCOPE_RETURN_IF_ERROR(ForgetCpus());
   int error = sched::attach(skeleton_);
   if (error != 0) {
     sched::detach(skeleton_);
     return StepError(-error, "attaching the scheduling programs");
   }
   attached_ = true;
+  return absl::OkStatus();
+}
+
+// What CPUs did before: a mark set by a beginning whose end came after the last detachment would name no task as a waker, and a
+// turn that was on then would be taken to have lasted ever since.
+absl::Status SchedPrograms::ForgetCpus() {
+  const auto cpus = static_cast<uint32_t>(libbpf_num_possible_cpus());
+  std::vector<interrupt_context> clear(cpus);
+  uint32_t zero = 0;
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.interrupts), &zero, clear.data(), 0) != 0) {
+    return StepError(errno, "clearing the interrupt marks");
+  }
+  const stepscope_cpu_history nothing{};
+  for (uint32_t cpu = 0; cpu < cpus; ++cpu) {
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.histories), &cpu, &nothing, 0) != 0) {
+      return StepError(errno, "clearing the history of a CPU");
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -58,6 +58,7 @@ class SchedPrograms {
   SchedPrograms() = default;
   absl::Status OpenAndLoad(const SchedProgramOptions& options);
   absl::Status CreateRings(const SchedProgramOptions& options);
+  absl::Status ForgetCpus();
   static int OnRecord(void* self, void* data, size_t size);
 
   RecordHandler on_record_;

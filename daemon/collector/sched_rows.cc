@@ -33,6 +33,22 @@ void SchedRows::AddSlice(TrackedThread& thread, const stepscope_slice& slice) {
   ++rows_;
 }
 
+void SchedRows::AddWait(const TrackedThread& thread, const stepscope_wait& wait, std::span<const Occupant> occupants) {
+  Batch& batch = OpenBatch(waits_, TableId::kSchedWait, thread.run);
+  const uint32_t lane = batch.LocalEntity(thread.key);
+  const auto start_ns = static_cast<int64_t>(wait.start_ns);
+  const auto dur_ns = static_cast<int64_t>(wait.time_ns - wait.start_ns);
+  const auto add = [&](const Occupant& occupant, uint64_t part_ns) {
+    if (part_ns == 0) return;
+    batch.Append(lane, {start_ns, dur_ns, occupant.tid, occupant.tgid, static_cast<int64_t>(part_ns),
+                        static_cast<int64_t>(occupant.klass), batch.LocalName(occupant.name), wait.cpu});
+    ++rows_;
+  };
+  for (size_t i = 0; i < occupants.size(); ++i) add(occupants[i], wait.parts[i].ns);
+  add({OccupantClass::kOthers, 0, 0, {}}, wait.others_ns);
+  add({OccupantClass::kUnknown, -1, 0, {}}, wait.unknown_ns);
+}
+
 void SchedRows::AddLoss(const KernelLoss& loss) {
   Batch& batch = OpenBatch(losses_, TableId::kLoss, loss.run);
   uint32_t cpu = batch.LocalEntity({EntityKind::kCpu, loss.cpu, 0, 0, {}});
@@ -44,7 +60,7 @@ void SchedRows::AddLoss(const KernelLoss& loss) {
 
 std::vector<Batch> SchedRows::Take() {
   std::vector<Batch> batches;
-  for (auto* open : {&slices_, &losses_}) {
+  for (auto* open : {&slices_, &waits_, &losses_}) {
     for (auto& entry : *open) batches.push_back(std::move(entry.second));
     open->clear();
   }

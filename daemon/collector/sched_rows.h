@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "base/time.h"
 #include "contract/sched_record.h"
+#include "daemon/collector/occupant_names.h"
 #include "daemon/collector/sched_task_table.h"
 #include "trace/batch.h"
 
@@ -27,6 +29,8 @@ struct KernelLoss {
 class SchedRows {
  public:
   void AddSlice(TrackedThread& thread, const stepscope_slice& slice);
+  /// One row per part of the wait; `occupants` are those of wait.parts, in order.
+  void AddWait(const TrackedThread& thread, const stepscope_wait& wait, std::span<const Occupant> occupants);
   void AddLoss(const KernelLoss& loss);
   size_t rows() const { return rows_; }
   /// Everything added since the last call.
@@ -34,6 +38,7 @@ class SchedRows {
 
  private:
   std::map<RunId, Batch> slices_;
+  std::map<RunId, Batch> waits_;
   std::map<RunId, Batch> losses_;
   size_t rows_ = 0;
   uint64_t serial_ = 1;  ///< of the batches being filled; a thread's cached lane is valid while it matches

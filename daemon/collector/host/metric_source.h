@@ -24,7 +24,7 @@ namespace stepscope {
 struct MetricValue {
   std::string_view name;
   std::string_view instance;
-  ProcessKey process;   ///< {0, 0}: the node
+  ProcessKey process;  ///< {0, 0}: the node
   double value = 0;
   bool scaled = false;  ///< estimated from a multiplexed counter
 };

@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "daemon/collector/task_observer.h"
@@ -23,7 +25,9 @@ class KeptRows final : public DeliverySink {
       for (size_t row = 0; row < batch.rows(); ++row) {
         Row values;
         for (const auto& column : batch.columns) values.push_back(column[row]);
-        auto& lanes = batch.table == TableId::kLoss ? losses_ : slices_;
+        auto& lanes = batch.table == TableId::kLoss ? losses_ : batch.table == TableId::kSchedWait ? waits_ : slices_;
+        if (batch.table == TableId::kSchedWait)
+          occupant_names_.insert(batch.names[static_cast<size_t>(values[wait_column::kOccupantName])]);
         lanes[batch.entities[batch.lane[row]]].push_back(std::move(values));
       }
     }
@@ -54,6 +58,18 @@ class KeptRows final : public DeliverySink {
     }
     return rows;
   }
+  std::vector<Row> WaitsOf(int32_t tid) const {
+    std::lock_guard lock(mutex_);
+    std::vector<Row> rows;
+    for (const auto& [key, lane] : waits_) {
+      if (key.c == tid) rows.insert(rows.end(), lane.begin(), lane.end());
+    }
+    return rows;
+  }
+  std::set<std::string> OccupantNames() const {
+    std::lock_guard lock(mutex_);
+    return occupant_names_;
+  }
   uint64_t SliceCount() const {
     uint64_t count = 0;
     for (const auto& [key, lane] : Slices()) count += lane.size();
@@ -78,7 +94,8 @@ class KeptRows final : public DeliverySink {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_held_ = false;
-  std::map<EntityKey, std::vector<Row>> slices_, losses_;
+  std::map<EntityKey, std::vector<Row>> slices_, waits_, losses_;
+  std::set<std::string> occupant_names_;
   std::vector<EntityNote> notes_;
 };
 

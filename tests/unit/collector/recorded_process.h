@@ -24,13 +24,15 @@ struct KernelBooks {
   uint64_t switches = 0;
   int64_t exec_ns = 0;
   int64_t run_delay_ns = 0;
+  int64_t min_faults = 0;
+  int64_t maj_faults = 0;
   friend bool operator==(const KernelBooks&, const KernelBooks&) = default;
 };
 
 class RecordedProcess {
  public:
   /// Forks; the child waits for Exec().
-  RecordedProcess() {
+  explicit RecordedProcess(const std::string& scenario) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) abort();
     pid_ = fork();
@@ -40,7 +42,7 @@ class RecordedProcess {
       dup2(out[1], 1);
       char go;
       if (read(0, &go, 1) != 1) _exit(1);
-      execl(SCHED_WORKLOAD, "sched_workload", nullptr);
+      execl(SCHED_WORKLOAD, "sched_workload", scenario.c_str(), nullptr);
       _exit(127);
     }
     setpgid(pid_, pid_);
@@ -102,6 +104,13 @@ class RecordedProcess {
       books.switches += count;
     }
     std::istringstream(ReadAll(task + "/schedstat")) >> books.exec_ns >> books.run_delay_ns;
+    const std::string stat = ReadAll(task + "/stat");
+    std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+    std::string field;
+    for (int number = 3; fields >> field; ++number) {
+      if (number == 10) books.min_faults = std::stoll(field);
+      if (number == 12) books.maj_faults = std::stoll(field);
+    }
     return books;
   }
   std::string ReadLine() {

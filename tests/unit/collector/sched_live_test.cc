@@ -1,95 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's books against ours, on the running kernel: for threads blocked at both readings, rows equal switches and the
 // sums of exec and run_delay equal schedstat's, to the nanosecond. Needs CAP_BPF and CAP_PERFMON; skipped with the reason.
+#include "sched_live.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 
-#include <numeric>
-
-#include "daemon/collector/sched_collector.h"
-#include "kept_rows.h"
-#include "recorded_process.h"
-
 namespace stepscope {
 namespace {
 
-constexpr RunId kRun{7};
 constexpr int64_t kNrClockNanosleep = 230;  // x86_64
-
-class SchedLive : public testing::Test {
- protected:
-  void StartWith(SchedOptions options) {
-    collector_ = std::make_unique<SchedCollector>(options, &rows_, &tasks_, &clock_);
-    absl::Status status = collector_->Start();
-    if (!status.ok()) GTEST_SKIP() << "needs CAP_BPF, CAP_PERFMON and kernel BTF: " << std::string(status.message());
-  }
-  /// Tracks before the exec, as `stepscope run` does.
-  void TrackThenExec() {
-    ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
-    ASSERT_EQ(process_.Exec(), "ready");
-  }
-  static int64_t Sum(const std::vector<KeptRows::Row>& rows, size_t column) {
-    return std::accumulate(rows.begin(), rows.end(), int64_t{0}, [&](int64_t sum, const auto& row) { return sum + row[column]; });
-  }
-  static uint64_t Switches(const std::map<int32_t, KernelBooks>& books) {
-    uint64_t sum = 0;
-    for (const auto& [tid, book] : books) sum += book.switches;
-    return sum;
-  }
-  /// The kernel's books of the blocked process; RowsSince counts from here.
-  std::map<int32_t, KernelBooks> ReadBefore() {
-    auto books = RecordedProcess::Books(process_.pid());
-    before_ns_ = clock_.Node().ns;
-    return books;
-  }
-  std::vector<KeptRows::Row> RowsSince(int32_t tid) {
-    std::vector<KeptRows::Row> rows = rows_.SlicesOf(tid);
-    std::erase_if(rows, [&](const auto& row) { return row[slice_column::kOn] + row[slice_column::kDur] < before_ns_; });
-    return rows;
-  }
-  void ExpectExactBooks(const std::map<int32_t, KernelBooks>& before, const std::map<int32_t, KernelBooks>& after) {
-    for (const auto& [tid, start] : before) {
-      SCOPED_TRACE(testing::Message() << "thread " << tid);
-      ASSERT_TRUE(after.contains(tid));
-      const KernelBooks& end = after.at(tid);
-      std::vector<KeptRows::Row> rows = RowsSince(tid);
-      EXPECT_EQ(rows.size(), end.switches - start.switches);
-      uint64_t seq = start.switches;
-      for (const auto& row : rows) EXPECT_EQ(row[slice_column::kSeq], static_cast<int64_t>(++seq)) << "hole in seq";
-      EXPECT_EQ(Sum(rows, slice_column::kExec), end.exec_ns - start.exec_ns);
-      EXPECT_EQ(Sum(rows, slice_column::kRqWait), end.run_delay_ns - start.run_delay_ns);
-      ExpectSequential(rows);
-    }
-  }
-  static void ExpectSequential(const std::vector<KeptRows::Row>& rows) {
-    int64_t off = 0;
-    for (const auto& row : rows) {
-      ASSERT_GE(row[slice_column::kDur], 0);
-      ASSERT_GE(row[slice_column::kWait], 0);
-      ASSERT_GE(row[slice_column::kOn] - row[slice_column::kWait], off) << "a wait reaches into the turn before it";
-      off = row[slice_column::kOn] + row[slice_column::kDur];
-    }
-  }
-  void RunAndCompare(int rounds) {
-    auto before = ReadBefore();
-    ASSERT_EQ(before.size(), 6u);
-    ASSERT_EQ(process_.Do("run " + std::to_string(rounds)), "done");
-    auto after = RecordedProcess::Books(process_.pid());
-    ASSERT_TRUE(collector_->Flush().ok());
-    ASSERT_GT(Switches(after) - Switches(before), static_cast<uint64_t>(2 * rounds));
-    ExpectExactBooks(before, after);
-    EXPECT_EQ(rows_.LostSlices(), 0u);
-    EXPECT_EQ(collector_->Counters().unplaced, 0u);
-  }
-
-  SystemClock clock_;
-  int64_t before_ns_ = 0;
-  KeptRows rows_;
-  KeptTasks tasks_;
-  RecordedProcess process_;
-  std::unique_ptr<SchedCollector> collector_;
-};
 
 TEST_F(SchedLive, EveryTurnOfAThreadIsOneRowAndTheSumsAreTheKernels) {
   StartWith({});

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process for the live tests to record. It obeys one command per line on stdin and answers one line on stdout; between
 // commands every thread of it is blocked, so the kernel's counters stand still.
-// - run N: two threads ping-pong N times over pipes, two over a condition variable, one sleeps N/100 times, changing CPUs
+// The threads of "run N" are those of the scenario given as first argument; see kScenarios.
+// - run N: each thread does N rounds of its part
 // - fork N: N children, one after the other, each with one thread that exits
 // - spawn N: N children that stay, blocked, until quit; answers their pids
 // - exec: a thread that is not the leader executes this program again
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -97,6 +107,128 @@ void Sleeper(int rounds) {
   }
 }
 
+void PinTo(size_t cpu) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  sched_setaffinity(0, sizeof(one), &one);
+}
+
+int64_t ThreadCpuNs() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
+}
+
+void BurnMs(int ms) {
+  for (const int64_t until = ThreadCpuNs() + ms * 1'000'000ll; ThreadCpuNs() < until;) {
+  }
+}
+
+void PinnedPing(int rounds) {
+  PinTo(0);
+  PipePing(rounds);
+}
+void PinnedPong(int rounds) {
+  PinTo(0);
+  PipePong(rounds);
+}
+void Victim(int ms) {
+  PinTo(0);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10);
+  BurnMs(ms);
+}
+void Hog(int ms) {
+  PinTo(0);
+  BurnMs(ms);
+}
+void HogOfTheLastCpu(int ms) {
+  PinTo(static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN) - 1));
+  BurnMs(ms);
+}
+// Runs against the hogs of both CPUs, and is sent back and forth while it waits.
+std::atomic<pid_t> g_migrant{0};
+void Migrant(int ms) {
+  g_migrant = gettid();
+  BurnMs(ms);
+  g_migrant = 0;
+}
+void Pusher(int ms) {
+  const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  for (int i = 0; i < ms; ++i) {
+    usleep(1000);
+    const pid_t migrant = g_migrant;
+    if (migrant == 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(i % cpus), &one);
+    sched_setaffinity(migrant, sizeof(one), &one);
+  }
+}
+
+int g_client = -1, g_server = -1;
+void OpenLoopback() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener, 1) != 0) abort();
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  g_client = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(g_client, reinterpret_cast<sockaddr*>(&address), size) != 0) abort();
+  g_server = accept(listener, nullptr, nullptr);
+  const int on = 1;
+  setsockopt(g_client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(g_server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+void NetPing(int rounds) {
+  char byte = 0;
+  for (int i = 0; i < rounds; ++i) {
+    if (send(g_client, &byte, 1, 0) != 1 || recv(g_client, &byte, 1, 0) != 1) abort();
+  }
+}
+void NetPong(int rounds) {
+  char byte = 0;
+  for (int i = 0; i < rounds; ++i) {
+    if (recv(g_server, &byte, 1, 0) != 1 || send(g_server, &byte, 1, 0) != 1) abort();
+  }
+}
+void Nanosleeper(int rounds) {
+  for (int i = 0; i < rounds; ++i) usleep(200);
+}
+void Poller(int rounds) {
+  pollfd nothing{g_there[0], POLLIN, 0};
+  for (int i = 0; i < rounds; ++i) poll(&nothing, 1, 1);
+}
+void Faulter(int rounds) {
+  constexpr size_t kBytes = 4 << 20;
+  for (int i = 0; i < rounds; ++i) {
+    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, kBytes, MADV_NOHUGEPAGE);
+    for (size_t at = 0; at < kBytes; at += 4096) static_cast<volatile char*>(memory)[at] = 1;
+    munmap(memory, kBytes);
+  }
+}
+void ThreadStorm(int rounds) {
+  for (int i = 0; i < rounds; ++i) std::thread([] {}).join();
+}
+
+using Job = void (*)(int);
+const std::map<std::string, std::vector<Job>> kScenarios = {
+    {"mixed", {PipePing, PipePong, FutexPing, FutexPong, Sleeper}},
+    {"futex", {FutexPing, FutexPong}},
+    {"pinned pipe", {PinnedPing, PinnedPong}},
+    {"victim", {Victim}},
+    {"three hogs", {Hog, Hog, Hog}},
+    {"migration storm", {Hog, HogOfTheLastCpu, Migrant, Pusher}},
+    {"loopback", {NetPing, NetPong}},
+    {"nanosleep", {Nanosleeper}},
+    {"poll", {Poller}},
+    {"faults", {Faulter}},
+    {"thread storm", {ThreadStorm}},
+};
+
 void Fork(int count) {
   for (int i = 0; i < count; ++i) {
     pid_t child = fork();
@@ -125,7 +257,8 @@ std::string Spawn(int count) {
 int main(int, char** argv) {
   if (pipe(g_there) != 0 || pipe(g_back) != 0) return 1;
   Gate gate;
-  gate.Work({PipePing, PipePong, FutexPing, FutexPong, Sleeper});
+  OpenLoopback();
+  gate.Work(kScenarios.at(argv[1]));
   std::cout << "ready" << std::endl;
   std::string line;
   while (std::getline(std::cin, line)) {
