@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the calls of the package put into the ring file of their process."""
 
-import sys
-
 from receiver import Receiver
 
 

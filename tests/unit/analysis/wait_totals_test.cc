@@ -50,7 +50,7 @@ TEST(WaitTotals, AnOrdinaryWaitNamesItsWakerAndTheEndOfTheChain) {
 
 TEST(WaitTotals, AShortWaitIsNotFollowed) {
   const RecordedRun run({ThreadLife(1, 0).Runs(kMs).Sleeps(call::kPoll, 5, 99 * kUs, ByThread(2)).Runs(kMs),
-                         ThreadLife(2, 0).Runs(10).Sleeps(call::kFutex, 0x9000, kMs, ByThread(3)).Runs(3 * kMs),
+                         ThreadLife(2, 0).Runs(10).Sleeps(call::kFutex, 0x9000, 1090 * kUs, ByThread(3)).Runs(3 * kMs),
                          ThreadLife(3, 0).Runs(20 * kMs)});
   const auto totals = TotalsOf(run, 1);
   EXPECT_EQ(totals.begin()->first.peer_lane, 2u);
