@@ -59,6 +59,27 @@ ordered_json CpusJson(const v1::Summary& summary) {
   return {{"running_ns", running}, {"runnable_ns", runnable}, {"slices", slices}, {"processes", processes}};
 }
 
+ordered_json PeerJson(const v1::WaitPeer& peer) {
+  return {{"tid", peer.tid()},       {"pid", peer.pid()},         {"rank", peer.rank()},
+          {"thread", peer.thread()}, {"process", peer.process()}, {"doing", peer.doing()}};
+}
+
+ordered_json WaitsJson(const v1::ThreadSummary& thread) {
+  ordered_json waits = ordered_json::array();
+  for (const auto& w : thread.waits()) {
+    waits.push_back({{"cause", w.cause()},
+                     {"syscall", w.syscall()},
+                     {"ns", w.ns()},
+                     {"count", w.count()},
+                     {"timeouts", w.timeouts()},
+                     {"max_ns", w.max_ns()},
+                     {"end", w.end()}});
+    if (w.has_peer()) waits.back()["peer"] = PeerJson(w.peer());
+    if (w.has_root()) waits.back()["root"] = PeerJson(w.root());
+  }
+  return waits;
+}
+
 ordered_json ThreadsJson(const v1::Summary& summary) {
   ordered_json threads = ordered_json::array();
   for (const auto& t : summary.threads()) {
@@ -74,7 +95,8 @@ ordered_json ThreadsJson(const v1::Summary& summary) {
                        {"slices", t.slices()},
                        {"preempted", t.preempted()},
                        {"max_wait_ns", t.max_wait_ns()},
-                       {"seq_holes", t.seq_holes()}});
+                       {"seq_holes", t.seq_holes()},
+                       {"waits", WaitsJson(t)}});
   }
   return threads;
 }
@@ -131,6 +153,7 @@ std::string RenderJson(const Report& report) {
       {"cpus", CpusJson(s)},
       {"threads", ThreadsJson(s)},
       {"threads_cut", s.threads_cut()},
+      {"waits_cut", s.waits_cut()},
       {"steps", StepsJson(report)},
       {"steps_cut", report.steps.cut()},
       {"spans", SpansJson(s)},

@@ -12,6 +12,7 @@ namespace {
 constexpr int kMostThreads = 12;
 constexpr int kMostProcesses = 12;
 constexpr int kMostSpans = 12;
+constexpr int kMostWaits = 4;  // of one thread
 constexpr size_t kNameWidth = 48;
 
 std::string RankText(int32_t rank) { return rank < 0 ? "-" : std::to_string(rank); }
@@ -68,6 +69,48 @@ std::string Threads(const v1::Summary& s) {
   return text;
 }
 
+std::string PeerText(const v1::WaitPeer& peer, const v1::ThreadSummary& waiter) {
+  const std::string thread = peer.thread().empty() ? fmt::format("thread {}", peer.tid()) : Printable(peer.thread());
+  if (peer.pid() == 0) return fmt::format("{}, not recorded", thread);
+  if (peer.pid() == waiter.pid()) return thread;
+  // A thread that serves another process says little by its own name.
+  return fmt::format("{} of {} {}", thread, Shortened(peer.process(), 24), peer.pid());
+}
+
+/// "pt_data_worker of python 4711, in clock_nanosleep".
+std::string WaitEndText(const v1::WaitSummary& wait, const v1::ThreadSummary& waiter) {
+  if (wait.end() == "others") return "(several)";
+  if (!wait.has_peer()) return wait.cause() == "throttled" || wait.cause() == "not recorded" ? "" : wait.end();
+  if (!wait.has_root()) return PeerText(wait.peer(), waiter);
+  std::string text = PeerText(wait.root(), waiter);
+  if (wait.root().tid() != wait.peer().tid()) text = fmt::format("{} ← {}", PeerText(wait.peer(), waiter), text);
+  if (!wait.root().doing().empty()) return fmt::format("{}, in {}", text, wait.root().doing());
+  return fmt::format("{}, {}", text, wait.end());
+}
+
+/// The main thread of each rank and loader worker.
+std::string Waits(const v1::Summary& s) {
+  TextTable table({">RANK", "WHO", "WAITED FOR", ">TIME", ">TIMES", ">LONGEST", "ENDED BY"});
+  bool any = false;
+  int shown = 0;
+  for (const auto& p : s.processes()) {
+    if ((p.role() != "rank" && p.role() != "loader worker") || ++shown > kMostProcesses) continue;
+    const auto main = std::find_if(s.threads().begin(), s.threads().end(),
+                                   [&](const auto& t) { return t.pid() == p.pid() && t.tid() == p.pid(); });
+    if (main == s.threads().end()) continue;
+    for (int i = 0; i < std::min(main->waits_size(), kMostWaits); ++i) {
+      const auto& w = main->waits(i);
+      const std::string what = w.syscall().empty() ? w.cause() : fmt::format("{} ({})", w.cause(), w.syscall());
+      table.Add({RankText(p.rank()), fmt::format("{} {}", p.role(), p.pid()), what, Duration(w.ns()),
+                 Count(static_cast<int64_t>(w.count())), Duration(w.max_ns()), WaitEndText(w, *main)});
+      any = true;
+    }
+  }
+  if (!any) return "";
+  return fmt::format("\nwhat main threads slept for, and who ended it{}\n", s.waits_cut() ? " (of a part of the window)" : "") +
+         table.Render();
+}
+
 std::string Spans(const v1::Summary& s) {
   if (s.spans().empty()) return "";
   TextTable table({"SPAN", "KIND", ">RANK", ">COUNT", ">TOTAL", ">MEAN", ">LONGEST"});
@@ -98,7 +141,7 @@ std::string Cost(const v1::Summary& s) {
 
 std::string RenderText(const Report& report) {
   const v1::Summary& s = report.summary;
-  return Head(s) + Steps(s) + Processes(s) + Threads(s) + Spans(s) + Loss(s) + Cost(s);
+  return Head(s) + Steps(s) + Processes(s) + Threads(s) + Waits(s) + Spans(s) + Loss(s) + Cost(s);
 }
 
 }  // namespace stepscope::cli

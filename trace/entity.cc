@@ -6,7 +6,18 @@
 namespace stepscope {
 namespace {
 
-enum Field : uint64_t { kKind = 1, kA = 2, kB = 3, kC = 4, kText = 5, kDisplay = 6, kInnerIds = 7, kRankPlusOne = 8 };
+enum Field : uint64_t {
+  kKind = 1,
+  kA = 2,
+  kB = 3,
+  kC = 4,
+  kText = 5,
+  kDisplay = 6,
+  kInnerIds = 7,
+  kRankPlusOne = 8,
+  kGilBegin = 9,
+  kGilEnd = 10
+};
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 void PutNumber(std::string& out, Field field, uint64_t value) {
@@ -38,6 +49,12 @@ void SetNumber(Entity& entity, uint64_t field, uint64_t value) {
       break;
     case kRankPlusOne:
       entity.attributes.rank = static_cast<int32_t>(value) - 1;
+      break;
+    case kGilBegin:
+      entity.attributes.gil.begin = value;
+      break;
+    case kGilEnd:
+      entity.attributes.gil.end = value;
       break;
     case kInnerIds:
       entity.attributes.inner_ids.push_back(static_cast<int32_t>(value));
@@ -71,6 +88,8 @@ std::string EncodeEntity(const Entity& entity) {
   for (int32_t id : entity.attributes.inner_ids) AppendVarint(ids, static_cast<uint64_t>(int64_t{id}));
   PutBytes(out, kInnerIds, ids);
   PutNumber(out, kRankPlusOne, static_cast<uint64_t>(int64_t{entity.attributes.rank} + 1));
+  PutNumber(out, kGilBegin, entity.attributes.gil.begin);
+  PutNumber(out, kGilEnd, entity.attributes.gil.end);
   return out;
 }
 

@@ -110,7 +110,7 @@ void SessionDecoder::DecodeRecord(uint32_t ring, RingState& state, const stepsco
       const auto range = CopyRecord<stepscope_record_range>(record);
       state.gil_begin = range.begin;
       state.gil_end = range.end;
-      return;
+      return rows.NoteGil({range.begin, range.end});
     }
     default:  // PAD, and kinds of a newer agent
       return;

@@ -82,6 +82,8 @@ void SessionRows::NoteProcess(std::string command, int32_t rank, int32_t inner_p
   notes_.push_back({identity_->run, ProcessEntity(), std::move(command), rank, inner});
 }
 
+void SessionRows::NoteGil(AddressRange gil) { notes_.push_back({identity_->run, ProcessEntity(), {}, -1, 0, gil}); }
+
 bool SessionRows::empty() const {
   return spans_.batch.rows() + counters_.batch.rows() + losses_.batch.rows() + clock_samples_.batch.rows() == 0 &&
          notes_.empty() && names.empty();

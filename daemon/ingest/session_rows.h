@@ -74,6 +74,7 @@ class SessionRows {
   void AddCounter(uint64_t ticks, const std::string* metric, int64_t value_bits);
   void NoteThread(int32_t tid, std::string comm);
   void NoteProcess(std::string command, int32_t rank, int32_t inner_pid);
+  void NoteGil(AddressRange gil);
 
   std::vector<SessionNameRow> names;                       ///< new dictionary entries
   std::vector<std::pair<std::string, std::string>> facts;  ///< of the job

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
-
 #include "base/valid_utf8.h"
 
 namespace stepscope {
@@ -37,6 +35,7 @@ LaneFacts::LaneFacts(const RunDictionary& dictionary, const JobTable& jobs, RunI
   std::map<ProcessKey, ProcessFact> processes;
   for (const auto& [id, info] : dictionary.Entities(run)) {
     LaneFact fact = FromKey(info);
+    if (!info.gil.empty()) gils_[fact.process] = info.gil;
     if (fact.kind == EntityKind::kProcess) processes[fact.process] = {fact.rank, fact.name};
     facts_.emplace(id.value, std::move(fact));
   }
@@ -53,6 +52,11 @@ const LaneFact& LaneFacts::Of(uint32_t lane) const {
   static const LaneFact kUnknown;
   const auto it = facts_.find(lane);
   return it == facts_.end() ? kUnknown : it->second;
+}
+
+AddressRange LaneFacts::GilOf(ProcessKey process) const {
+  const auto found = gils_.find(process);
+  return found == gils_.end() ? AddressRange{} : found->second;
 }
 
 int64_t LaneFacts::GroupOf(uint32_t lane) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 
@@ -32,6 +33,8 @@ class LaneFacts {
   /// A lane the dictionary does not know yet reads as a nameless node lane.
   const LaneFact& Of(uint32_t lane) const;
   const std::unordered_map<uint32_t, LaneFact>& all() const { return facts_; }
+  /// The lock of a process's Python interpreter; empty = not known.
+  AddressRange GilOf(ProcessKey process) const;
   /// Which lanes share a training loop: those of a rank, else those of a process.
   int64_t GroupOf(uint32_t lane) const;
   /// "rank 3", "python (4711)", "thread python/4712", …
@@ -39,6 +42,7 @@ class LaneFacts {
 
  private:
   std::unordered_map<uint32_t, LaneFact> facts_;
+  std::map<ProcessKey, AddressRange> gils_;
 };
 
 }  // namespace stepscope

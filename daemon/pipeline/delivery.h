@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "storage/store.h"
+#include "trace/address_range.h"
 #include "trace/batch.h"
 
 namespace stepscope {
@@ -17,9 +18,10 @@ namespace stepscope {
 struct EntityNote {
   RunId run;
   EntityKey key;
-  std::string name;      ///< comm of a thread, command of a process
-  int32_t rank = -1;     ///< of a process; -1 = none
-  int32_t inner_id = 0;  ///< innermost tid or pid where it differs from the host's; 0 = same
+  std::string name;       ///< comm of a thread, command of a process
+  int32_t rank = -1;      ///< of a process; -1 = none
+  int32_t inner_id = 0;   ///< innermost tid or pid where it differs from the host's; 0 = same
+  AddressRange gil = {};  ///< of a process: its interpreter's lock; empty = nothing new
 };
 
 struct Delivery {

@@ -237,6 +237,7 @@ void Pipeline::Describe(const EntityNote& note) {
   if (!note.name.empty()) attributes.display = note.name;
   if (note.rank >= 0) attributes.rank = note.rank;
   if (note.inner_id > 0) attributes.inner_ids = {note.inner_id};
+  if (!note.gil.empty()) attributes.gil = note.gil;
   state->entities.Describe(id, attributes);
 }
 
@@ -351,7 +352,7 @@ EntityInfo Pipeline::Entity(RunId run, EntityId id) const {
   if (state == nullptr) return {};
   const struct Entity entity = state->entities.Find(id);
   const auto& inner = entity.attributes.inner_ids;
-  return {entity.key, entity.attributes.display, entity.attributes.rank, inner.empty() ? 0 : inner.back()};
+  return {entity.key, entity.attributes.display, entity.attributes.rank, inner.empty() ? 0 : inner.back(), entity.attributes.gil};
 }
 
 std::vector<std::pair<EntityId, EntityInfo>> Pipeline::Entities(RunId run) const {

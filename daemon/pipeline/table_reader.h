@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "storage/store.h"
+#include "trace/address_range.h"
 #include "trace/batch.h"
 
 namespace stepscope {
@@ -24,6 +25,7 @@ struct EntityInfo {
   std::string name;
   int32_t rank = -1;  ///< of a process; a thread takes its process's
   int32_t inner_id = 0;
+  AddressRange gil = {};  ///< of a process: its interpreter's lock; empty = not known
 };
 
 /// An open block: rows in memory that the store may get under the same key.

@@ -18,6 +18,7 @@
 #include "daemon/rpc/job_proto.h"
 #include "daemon/rpc/query_handlers.h"
 #include "daemon/rpc/row_scan.h"
+#include "daemon/rpc/wait_summary.h"
 
 namespace stepscope {
 namespace {
@@ -54,6 +55,18 @@ struct Lifetime {
   NodeTime Until(const ThreadTime& time) const { return over ? window.end : time.last; }
 };
 
+using ThreadTimeByLane = std::unordered_map<uint32_t, ThreadTime>;
+
+/// Times of the turns seen, cut to `window`: what is known of its ends.
+TimeRange TurnsIn(const ThreadTimeByLane& times, TimeRange window) {
+  TimeRange seen{window.end, window.begin};
+  for (const auto& [lane, time] : times) {
+    seen.begin = std::min(seen.begin, std::max(time.first, window.begin));
+    seen.end = std::max(seen.end, std::min(time.last, window.end));
+  }
+  return seen;
+}
+
 void FillThread(const ThreadTime& time, const LaneFact& fact, const Lifetime& life, v1::ThreadSummary* thread) {
   thread->set_tid(fact.tid);
   thread->set_pid(fact.pid);
@@ -78,12 +91,15 @@ std::string RoleOf(const JobSnapshot& job, ProcessKey process, int32_t rank, Pro
   return process == oldest ? "launcher" : "other";
 }
 
-void FillThreads(const Sums& sums, const LaneFacts& lanes, const JobSnapshot& job, const Lifetime& life, v1::Summary* summary) {
+void FillThreads(const ThreadTimeByLane& times, const WaitTotals& waits, const LaneFacts& lanes, const JobSnapshot& job,
+                 const Lifetime& life, v1::Summary* summary) {
   std::map<ProcessKey, v1::ProcessSummary> processes;
   std::vector<v1::ThreadSummary> threads;
-  for (const auto& [lane, time] : sums.threads.Finish()) {
+  for (const auto& [lane, time] : times) {
     const LaneFact& fact = lanes.Of(lane);
     FillThread(time, fact, life, &threads.emplace_back());
+    const auto of_thread = waits.threads().find(lane);
+    if (of_thread != waits.threads().end()) FillWaits(of_thread->second, lanes, &threads.back());
     v1::ProcessSummary& process = processes[fact.process];
     process.set_pid(fact.pid);
     process.set_rank(fact.rank);
@@ -187,7 +203,13 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
   summary->set_begin_ns(range.shown.begin.ns);
   summary->set_end_ns(range.shown.end.ns);
   summary->set_final(IsOver(job));
-  FillThreads(sums, lanes, job, {range.shown, request.begin_ns() == 0, IsOver(job)}, summary);
+  const ThreadTimeByLane times = sums.threads.Finish();
+  uint64_t turns = 0;
+  for (const auto& [lane, time] : times) turns += time.slices;
+  STEPSCOPE_ASSIGN_OR_RETURN(const WaitScan waits, ScanWaits(parts_, job, lanes, TurnsIn(times, range.rows), turns, &call.budget,
+                                                             summary->mutable_holes()));
+  summary->set_waits_cut(waits.cut);
+  FillThreads(times, waits.totals, lanes, job, {range.shown, request.begin_ns() == 0, IsOver(job)}, summary);
   FillSpans(parts_, sums, lanes, job.run, summary);
   FillSteps(&sums, lanes, range.rows, summary);
   FillOverhead(parts_, job, summary);

@@ -103,4 +103,4 @@ class Session:
             self.lost += struct.unpack_from("<Q", self.content, at + 8)[0]
         elif kind == GIL:
             begin, end = struct.unpack_from("<QQ", self.content, at + 16)
-            self.gil.append(end - begin)
+            self.gil.append((begin, end))

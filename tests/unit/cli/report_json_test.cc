@@ -45,6 +45,19 @@ TEST(ReportJsonTest, AThreadCarriesTheKernelsBooksAndItsHoles) {
   EXPECT_EQ(thread.at("seq_holes"), 5);
 }
 
+TEST(ReportJsonTest, WaitsCarryTheirPeersWhereThereAreAny) {
+  Report report = TwoRanks();
+  v1::ThreadSummary* thread = report.summary.mutable_threads(0);
+  SetPeer(AddWait(thread, "gil", "futex", 30, "blocked")->mutable_root(), 100, 110, "rival", "clock_nanosleep");
+  AddWait(thread, "sleep", "nanosleep", 20, "timer");
+  const json waits = Parsed(report).at("threads")[0].at("waits");
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].at("root").at("doing"), "clock_nanosleep");
+  EXPECT_EQ(waits[0].at("timeouts"), 8);
+  EXPECT_EQ(waits[1].at("ns"), 20);
+  EXPECT_FALSE(waits[1].contains("peer"));
+}
+
 TEST(ReportJsonTest, SpansHaveAMean) {
   Report report = TwoRanks();
   AddSpan(&report.summary, "never", 0, 0);
@@ -119,6 +132,7 @@ void FindUndescribed(const json& root, const json& given, const json& value, con
 TEST(ReportJsonTest, EveryFieldPrintedIsDescribedInTheSchema) {
   Report report = TwoRanks();
   AddLoss(&report.summary, "agent", 3);
+  SetPeer(AddWait(report.summary.mutable_threads(0), "gil", "futex", 30, "blocked")->mutable_peer(), 100, 110, "rival");
   std::vector<std::string> undescribed;
   const json schema = Schema();
   FindUndescribed(schema, schema, Parsed(report), "", &undescribed);

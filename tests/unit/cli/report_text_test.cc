@@ -57,6 +57,35 @@ TEST(ReportTextTest, LongListsAreCutAndSaySo) {
   EXPECT_THAT(text, Not(HasSubstr(" 211 ")));
 }
 
+TEST(ReportTextTest, WaitsOfMainThreadsNameWhoEndedThem) {
+  Report report = TwoRanks();
+  v1::ThreadSummary* main = report.summary.mutable_threads(0);
+  v1::WaitSummary* loading = AddWait(main, "poll", "poll", 40'000'000, "timer");
+  SetPeer(loading->mutable_peer(), 200, 201, "QueueFeederThre");
+  SetPeer(loading->mutable_root(), 200, 200, "pt_data_worker", "clock_nanosleep");
+  v1::WaitSummary* gil = AddWait(main, "gil", "futex", 30'000'000, "running");
+  SetPeer(gil->mutable_peer(), 100, 110, "rival");
+  SetPeer(gil->mutable_root(), 100, 110, "rival");
+  AddWait(main, "sleep", "clock_nanosleep", 20'000'000, "timer");
+  SetPeer(AddWait(main, "socket", "recvfrom", 10'000'000, "outside")->mutable_peer(), 0, 77, "");
+  AddWait(AddThread(&report.summary, 555, "helper", 1), "lock", "futex", 99'000'000, "timer");
+  const std::string text = RenderText(report);
+  EXPECT_THAT(text, HasSubstr("\nwhat main threads slept for, and who ended it\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n +0  rank 100  poll \\(poll\\) +40\\.0 ms +3  20\\.0 ms  QueueFeederThre of python "
+                                           "worker.py 200 ← pt_data_worker of python worker.py 200, in clock_nanosleep\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(" gil \\(futex\\) +30\\.0 ms +3  15\\.0 ms  rival, running\n"));
+  EXPECT_THAT(text, testing::ContainsRegex(" sleep \\(clock_nanosleep\\) +20\\.0 ms +3  10\\.0 ms  timer\n"));
+  EXPECT_THAT(text, HasSubstr(" thread 77, not recorded\n"));
+  EXPECT_THAT(text, Not(HasSubstr("lock (futex)"))) << "threads that are not main threads are in the JSON form";
+}
+
+TEST(ReportTextTest, WaitsOfAPartOfTheWindowSaySo) {
+  Report report = TwoRanks();
+  AddWait(report.summary.mutable_threads(0), "sleep", "clock_nanosleep", 20'000'000, "timer");
+  report.summary.set_waits_cut(true);
+  EXPECT_THAT(RenderText(report), HasSubstr("who ended it (of a part of the window)\n"));
+}
+
 TEST(ReportTextTest, SpansShowTheirMean) {
   EXPECT_THAT(RenderText(TwoRanks()), testing::ContainsRegex("\n +forward +user +1 +4 +10\\.0 ms +2\\.5 ms +6\\.0 ms\n"));
 }

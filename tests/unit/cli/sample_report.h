@@ -38,6 +38,28 @@ inline v1::ThreadSummary* AddThread(v1::Summary* summary, int tid, const std::st
   return thread;
 }
 
+inline v1::WaitSummary* AddWait(v1::ThreadSummary* thread, const std::string& cause, const std::string& syscall, int64_t ns,
+                                const std::string& end) {
+  v1::WaitSummary* wait = thread->add_waits();
+  wait->set_cause(cause);
+  wait->set_syscall(syscall);
+  wait->set_ns(ns);
+  wait->set_count(3);
+  wait->set_timeouts(8);
+  wait->set_max_ns(ns / 2);
+  wait->set_end(end);
+  return wait;
+}
+
+inline void SetPeer(v1::WaitPeer* peer, int pid, int tid, const std::string& thread, const std::string& doing = "") {
+  peer->set_pid(pid);
+  peer->set_tid(tid);
+  peer->set_rank(pid == 100 ? 0 : -1);
+  peer->set_thread(thread);
+  peer->set_process("python worker.py");
+  peer->set_doing(doing);
+}
+
 inline v1::LossTotal* AddLoss(v1::Summary* summary, const std::string& stage, int64_t count) {
   v1::LossTotal* loss = summary->add_loss();
   loss->set_stage(stage);

@@ -127,6 +127,13 @@ TEST_F(RingDecoderTest, NestedSpansComeOutWhenTheyEnd) {
   EXPECT_EQ(records_, 7u);
 }
 
+TEST_F(RingDecoderTest, TheInterpretersLockIsANoteOfTheProcess) {
+  Decode(1, RingBytesBuilder().Add(STEPSCOPE_RECORD_GIL, 0, stepscope_record_range{{}, 10, 0x7000, 0x70D0}));
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_EQ(notes_[0].key, (EntityKey{EntityKind::kProcess, 4000, 777, 0, {}}));
+  EXPECT_EQ(notes_[0].gil, (AddressRange{0x7000, 0x70D0}));
+}
+
 TEST_F(RingDecoderTest, ASpanMayBeginInOnePieceAndEndInAnother) {
   Decode(1, RingBytesBuilder().Thread(1, "t", 1).Name(2, "a").Begin(2, 5));
   EXPECT_THAT(spans_, IsEmpty());

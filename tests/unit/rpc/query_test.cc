@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
+#include "analysis/system_call.h"
 #include "daemon/pipeline/rollup.h"
 #include "tests/unit/rpc/rpc_fixture.h"
 
@@ -141,6 +142,37 @@ TEST_F(QueryTest, SummaryAddsUpThreadsProcessesSpansAndSteps) {
   EXPECT_EQ(summary.loss(0).reason(), "ring full");
   EXPECT_EQ(summary.overhead().stored_bytes(), 120u);
   EXPECT_FALSE(summary.final());
+}
+
+TEST_F(QueryTest, SummaryNamesWhatAThreadSleptForAndWhoEndedIt) {
+  constexpr int64_t kFutex = ThisMachine() == Machine::kX86 ? 202 : 98;
+  constexpr int64_t kNanosleep = ThisMachine() == Machine::kX86 ? 230 : 115;
+  node_.dictionary.entities[FakeNode::kProcess].gil = {0x1000, 0x10D0};
+  const auto turn = [&](uint32_t lane, int64_t on, int64_t dur, int64_t seq, int64_t call, int64_t arg0, int64_t waker) {
+    const auto kind = static_cast<int64_t>(waker == 0 ? WakerKind::kTimer : WakerKind::kTask);
+    node_.Rows(TableId::kSchedSlice).Append(lane, {kBase + on, dur, 0, 0, waker, kind, call, arg0, 0, seq, dur, 0, 0, 0, 0});
+  };
+  turn(FakeNode::kMain, 0, kMs, 1, kFutex, 0x9000, 0);
+  turn(FakeNode::kMain, 40 * kMs, kMs, 2, kFutex, 0x1028, 999'999);
+  turn(FakeNode::kMain, 50 * kMs, kMs, 3, kFutex, 0x1028, 0);
+  turn(FakeNode::kWorkerThread, 0, kMs, 1, kNanosleep, 1, 0);
+  turn(FakeNode::kWorkerThread, 30 * kMs, 20 * kMs, 2, kNanosleep, 1, 0);
+  v1::Summary summary;
+  ASSERT_TRUE(Call(*query_, &Q::GetSummary, {}, &summary).ok());
+  EXPECT_FALSE(summary.waits_cut());
+  ASSERT_EQ(summary.threads_size(), 2);
+  const auto& main = summary.threads(0).tid() == getpid() ? summary.threads(0) : summary.threads(1);
+  ASSERT_EQ(main.waits_size(), 2);
+  EXPECT_EQ(main.waits(0).cause(), "lock");
+  EXPECT_EQ(main.waits(0).syscall(), "futex");
+  EXPECT_EQ(main.waits(0).ns(), 39 * kMs);
+  EXPECT_EQ(main.waits(0).peer().tid(), 999'999);
+  EXPECT_EQ(main.waits(0).peer().process(), "python worker");
+  EXPECT_EQ(main.waits(0).root().doing(), "clock_nanosleep");
+  EXPECT_EQ(main.waits(0).end(), "timer");
+  EXPECT_EQ(main.waits(1).cause(), "gil");
+  EXPECT_EQ(main.waits(1).timeouts(), 1u);
+  EXPECT_FALSE(main.waits(1).has_peer());
 }
 
 TEST_F(QueryTest, StepsCarryWhatTheirThreadDid) {

@@ -125,7 +125,7 @@ TEST(EntityTableTest, ALoadedTableContinuesWhereItStopped) {
 TEST(EntityTest, BytesRoundTripAndUnknownFieldsAreSkipped) {
   const Entity entity{
       {.kind = EntityKind::kMetric, .a = -5, .b = std::numeric_limits<int64_t>::min(), .c = 0, .text = "gpu\0util"},
-      {.display = "python", .inner_ids = {12, -1, 1}}};
+      {.display = "python", .inner_ids = {12, -1, 1}, .gil = {0x7F00'0000'1000, 0x7F00'0000'10D0}}};
   std::string bytes = EncodeEntity(entity);
   EXPECT_EQ(*DecodeEntity(bytes), entity);
   bytes += std::string("\x78\x01\x82\x01\x02hi", 7);  // fields 15 (varint) and 16 (bytes) of a later release
