@@ -193,10 +193,10 @@ def test_a_job_resumed_after_a_reboot_is_one_job_of_two_runs(make_daemon, short_
     assert {row["number"] for row in spans(daemon, f"long@{old['run']}")} == set(range(20))
     picked = daemon.call("GetJob", job=f"long@{old['run']}")
     assert picked["run"] == old["run"] and picked["runs"] == [old["run"]]
-    listed = stepscope("jobs", data_dir=daemon.data_dir).stdout.splitlines()
-    assert listed[0].split()[:2] == ["JOB", "RUNS"] and listed[1].split()[:2] == ["long", "2"]
     with pytest.raises(RpcError, match="no job"):
         daemon.call("GetJob", job=f"long@{new['run'] + 1}")
+    listed = stepscope("jobs", data_dir=daemon.data_dir).stdout.splitlines()
+    assert listed[0].split()[:2] == ["JOB", "RUNS"] and listed[1].split()[:2] == ["long", "2"]
 
 
 def test_a_torchrun_without_an_id_is_one_job_and_its_secrets_stay(daemon, short_dir):

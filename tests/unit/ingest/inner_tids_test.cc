@@ -5,10 +5,16 @@
 
 #include "daemon/ingest/peer_process.h"
 #include "tests/unit/ingest/fake_pipeline.h"
-#include "tests/unit/pipeline/temp_store.h"
 
 namespace stepscope {
 namespace {
+
+class FakeClock final : public Clock {
+ public:
+  NodeTime Node() const override { return node; }
+  WallTime Wall() const override { return {}; }
+  NodeTime node{100 * kNsPerSecond};
+};
 
 constexpr ProcessKey kProcess{Pid{5000}, 77};
 
