@@ -17,7 +17,7 @@ struct EntityAttributes {
   std::string display;             ///< comm of a thread, command of a process, name of a metric's owner
   std::vector<int32_t> inner_ids;  ///< its id in each pid namespace below the host's, outermost first
   int32_t rank = -1;               ///< of a process; -1 = none. Stored as rank + 1
-  AddressRange gil;                ///< of a process: its interpreter's lock; empty = not known
+  AddressRange gil{};              ///< of a process: its interpreter's lock; empty = not known
   friend bool operator==(const EntityAttributes&, const EntityAttributes&) = default;
 };
 

@@ -32,7 +32,7 @@ struct KernelBooks {
 class RecordedProcess {
  public:
   /// Forks; the child waits for Exec().
-  explicit RecordedProcess(const std::string& scenario) {
+  explicit RecordedProcess(const std::string& scenario = "mixed") {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) abort();
     pid_ = fork();
