@@ -14,8 +14,16 @@
 namespace stepscope::cli {
 namespace {
 
+/// Whether something here needs to be changed for more. What is not on this node, or what the machine does not have, does not.
+bool IsWell(const v1::CollectorState& collector) {
+  if (collector.state() == "absent") return true;
+  if (collector.state() == "off" || collector.state() == "unavailable") return false;
+  return collector.reason().empty() || collector.level() == "full";
+}
+
 /// A level that works but is not the highest is neither.
 const char* MarkOf(const v1::CollectorState& collector) {
+  if (collector.state() == "absent") return "–";
   if (collector.state() != "on" && collector.state() != "idle") return "✗";
   return collector.reason().empty() ? "✓" : "~";
 }
@@ -45,7 +53,7 @@ int Doctor(const Globals& globals, bool json) {
   if (json) return PrintJson(*doctor);
   bool all_ok = true;
   for (const auto& collector : doctor->collectors()) {
-    all_ok &= collector.state() != "off" && collector.state() != "unavailable" && collector.reason().empty();
+    all_ok &= IsWell(collector);
     PrintCollector(collector);
   }
   for (const auto& check : doctor->checks()) {

@@ -108,7 +108,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<SliceSource> sched_;  ///< null: switched off
   std::unique_ptr<Sampler> sampler_;
   mutable std::mutex rights_mu_;
-  DoctorCheck rights_;  ///< under rights_mu_; what is left after DropRights
+  DoctorCheck rights_;  ///< under rights_mu_; what is left after DropRights; no name before it
   std::unique_ptr<Uploader> uploader_;
   std::unique_ptr<Ingest> ingest_;
   std::unique_ptr<LiveUtilization> live_;
@@ -243,7 +243,7 @@ std::vector<DoctorCheck> RunningDaemon::Checks() const {
   checks.push_back({"disk", free_gb > 1, fmt::format("{:.1f} GB free", free_gb), "free some space or move store.path"});
   checks.push_back({"upload", true, config_.upload_url.empty() ? "off (upload.url is not set)" : config_.upload_url, ""});
   const std::lock_guard lock(rights_mu_);
-  checks.push_back(rights_);
+  if (!rights_.name.empty()) checks.push_back(rights_);
   return checks;
 }
 

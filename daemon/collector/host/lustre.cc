@@ -59,7 +59,7 @@ void Lustre::SetState(const char* when_there) {
   if (locked.empty()) {
     return state_.Set({"lustre",
                        "none",
-                       "unavailable",
+                       "absent",
                        "no Lustre client is mounted",
                        "nothing if this node uses none; else mount debugfs at /sys/kernel/debug where the daemon runs",
                        {}});

@@ -59,7 +59,7 @@ void NetworkDevices::SetState(const char* when_there) {
   if (devices > 0) return state_.Set({"network", "full", when_there, "", "", {{"devices", std::to_string(devices)}}});
   state_.Set({"network",
               "none",
-              "unavailable",
+              "absent",
               fmt::format("no InfiniBand, RoCE or EFA device in {}", class_path_),
               "nothing if this node has none; else load its driver, and give a container the host's /sys",
               {}});

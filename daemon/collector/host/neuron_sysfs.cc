@@ -155,7 +155,7 @@ void NeuronSysfs::SetState(const char* when_there) {
   if (devices == 0) {
     return state_.Set({"neuron",
                        "none",
-                       "unavailable",
+                       "absent",
                        fmt::format("no Neuron driver: nothing in {}", devices_path_),
                        "nothing if this node has no Trainium or Inferentia; else install aws-neuronx-dkms, and give a container "
                        "the host's /sys",

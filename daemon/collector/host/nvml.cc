@@ -44,7 +44,7 @@ bool Nvml::LoadLibrary() {
   if (absl::IsNotFound(library.status())) {
     state_.Set({"nvml",
                 "none",
-                "unavailable",
+                "absent",
                 fmt::format("no NVIDIA driver ({})", cause),
                 "nothing if this node has no NVIDIA GPU; else install its driver; in a container set "
                 "NVIDIA_DRIVER_CAPABILITIES=utility",

@@ -62,14 +62,7 @@ class OwnLive : public testing::Test {
     EXPECT_EQ(collector_->State().numbers["unplaced"], "0");
   }
   /// Newest value of a counter of the recorded process.
-  int64_t Newest(const std::string& counter) {
-    int64_t newest = -1;
-    for (const auto& [key, rows] : rows_.Slices()) {
-      if (key.kind != EntityKind::kMetric || key.text != counter || key.a != process_.pid()) continue;
-      for (const auto& row : rows) newest = static_cast<int64_t>(std::bit_cast<double>(row[counter_column::kValue]));
-    }
-    return newest;
-  }
+  int64_t Newest(const std::string& counter) { return static_cast<int64_t>(rows_.NewestCounters()[counter]); }
 
   SystemClock clock_;
   int64_t before_ns_ = 0;

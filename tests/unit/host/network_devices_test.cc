@@ -41,12 +41,12 @@ TEST(NetworkDevices, APortThatIsDownIsSaidToBe) {
   EXPECT_EQ(values("ib.port_active", "mlx5_0/2"), 0);
 }
 
-TEST(NetworkDevices, WithoutADeviceTheStateIsUnavailableAndOneThatComesLaterIsRead) {
+TEST(NetworkDevices, WithoutADeviceTheStateIsAbsentAndOneThatComesLaterIsRead) {
   const FakeTree tree;
   NetworkDevices source({tree.root()});
   source.Start();
   EXPECT_EQ(SampleOf(source).size(), 0U);
-  EXPECT_EQ(source.State().state, "unavailable");
+  EXPECT_EQ(source.State().state, "absent");
   EXPECT_EQ(source.State().reason, "no InfiniBand, RoCE or EFA device in " + tree.root() + "/sys/class/infiniband");
   WriteNetworkDevices(tree);
   EXPECT_GT(SampleOf(source).size(), 0U);
@@ -79,7 +79,7 @@ TEST(Lustre, WithoutAClientTheStateIsUnavailable) {
   Lustre source({tree.root()});
   source.Start();
   EXPECT_EQ(SampleOf(source).size(), 0U);
-  EXPECT_EQ(source.State().state, "unavailable");
+  EXPECT_EQ(source.State().state, "absent");
   EXPECT_EQ(source.State().reason, "no Lustre client is mounted");
 }
 

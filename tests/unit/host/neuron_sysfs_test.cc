@@ -91,7 +91,7 @@ TEST(NeuronSysfs, WithoutADriverTheStateIsUnavailable) {
   NeuronSysfs source({tree.root()});
   source.Start();
   EXPECT_EQ(SampleOf(source).size(), 0U);
-  EXPECT_EQ(source.State().state, "unavailable");
+  EXPECT_EQ(source.State().state, "absent");
   EXPECT_NE(source.State().reason.find("no Neuron driver"), std::string::npos);
 }
 

@@ -202,12 +202,12 @@ TEST(Nvml, WithoutWhatItCannotDoWithoutItIsUnavailable) {
 
 TEST(Nvml, WithoutADriverTheStateSaysSoBeforeAnyJob) {
   Nvml source({"/nowhere/libnvidia-ml.so.1"});
-  EXPECT_EQ(source.State().state, "unavailable");
+  EXPECT_EQ(source.State().state, "absent");
   EXPECT_THAT(source.State().reason, HasSubstr("no NVIDIA driver (/nowhere/libnvidia-ml.so.1: cannot open"));
   source.Start();
   EXPECT_EQ(SampleOf(source).size(), 0U);
   source.Stop();
-  EXPECT_EQ(source.State().state, "unavailable");
+  EXPECT_EQ(source.State().state, "absent");
 }
 
 TEST(Nvml, AnInitThatFailsNamesTheCauseAndTheNextStep) {
