@@ -11,6 +11,9 @@
 #include "bpf/kernel_types.h"
 #include "bpf/occupants.h"
 #include "bpf/slice_logic.h"
+#include "bpf/task_facts.h"
+#include "bpf/turn_histogram.h"
+#include "bpf/wake_source.h"
 
 /* Below the types, as they use them. */
 #include <bpf/bpf_core_read.h>
@@ -19,19 +22,8 @@
 
 #define MAX_RINGS 64
 #define CLONE_THREAD 0x00010000
-#if defined(__TARGET_ARCH_x86)
-#define NR_POLL 7
-#define NR_PPOLL 271
-#else
-#define NR_POLL -2 /* not on this architecture */
-#define NR_PPOLL 73
-#endif
-#define SYSCALL_NR_MASK 0x3fffffff /* drops the x32 bit */
-#define WORST_RECORD_BYTES 256     /* ring bytes one program run may add */
+#define WORST_RECORD_BYTES 256 /* ring bytes one program run may add */
 #define ON_RQ_NOT 0
-
-/* Numbers of the kernel's softirq vectors: ABI of the tracepoint, unchanged since 2.6. */
-enum softirq_vector { VECTOR_TIMER = 1, VECTOR_NET_RX = 3, VECTOR_BLOCK = 4, VECTOR_IRQ_POLL = 5, VECTOR_HRTIMER = 8 };
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -72,13 +64,6 @@ struct {
   __type(value, struct stepscope_sched_books);
 } books SEC(".maps");
 
-struct {
-  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1); /* classes, in that mode */
-  __type(key, __u32);
-  __type(value, struct stepscope_sched_histogram);
-} histograms SEC(".maps");
-
 /* Indexed by CPU. Not a per-CPU map: a migration reads the history of the CPU that is left. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -86,22 +71,6 @@ struct {
   __type(key, __u32);
   __type(value, struct stepscope_cpu_history);
 } histories SEC(".maps");
-
-/* What a CPU is doing besides its current task. Set and cleared, not counted: one missed event heals at the next. */
-struct interrupt_context {
-  __u8 in_timer;
-  __u8 in_irq;
-  __u8 softirq; /* vector + 1, 0 = none */
-  __u8 pad;
-  __u32 net_sender; /* tid of the task that raised NET_RX for a packet of its own; 0 = an interrupt raised it */
-};
-
-struct {
-  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct interrupt_context);
-} interrupts SEC(".maps");
 
 static __always_inline __u32 class_of_task(const struct task_struct* task) {
   __u32 tgid = task->tgid;
@@ -133,71 +102,6 @@ static __always_inline struct stepscope_thread_state* state_of(struct task_struc
     state->owner = owner;
   }
   return state;
-}
-
-static __always_inline __u64 run_delay_of(struct task_struct* task) {
-  if (!bpf_core_field_exists(task->sched_info.run_delay)) return 0;
-  return task->sched_info.run_delay;
-}
-
-static __always_inline __u64 queue_clock_of(struct task_struct* task) {
-  if (!bpf_core_field_exists(task->se.cfs_rq)) return 0;
-  return task->se.cfs_rq->rq->clock;
-}
-
-static __always_inline __u32 cpu_of(const struct task_struct* task) {
-  if (bpf_core_field_exists(task->thread_info.cpu)) return task->thread_info.cpu;
-  if (bpf_core_field_exists(task->cpu)) return task->cpu;
-  return bpf_get_smp_processor_id();
-}
-
-static __always_inline bool is_throttled(struct task_struct* task) {
-  if (bpf_core_field_exists(task->throttled) && task->throttled) return true;
-  if (!bpf_core_field_exists(task->se.cfs_rq)) return false;
-  struct cfs_rq* queue = task->se.cfs_rq;
-  return bpf_core_field_exists(queue->throttle_count) && queue->throttle_count > 0;
-}
-
-static __always_inline void read_baselines(struct stepscope_task_counters* c, struct task_struct* task) {
-  c->exec_ns = task->se.sum_exec_runtime;
-  c->run_delay_ns = run_delay_of(task);
-  c->min_faults = task->min_flt;
-  c->maj_faults = task->maj_flt;
-  c->clock_ns = queue_clock_of(task);
-}
-
-static __always_inline void read_syscall(struct stepscope_task_counters* c, struct task_struct* task) {
-  struct pt_regs* regs = (struct pt_regs*)bpf_task_pt_regs(task);
-#if defined(__TARGET_ARCH_x86)
-  long nr = regs->orig_ax;
-  __u64 arg0 = regs->di;
-#elif defined(__TARGET_ARCH_arm64)
-  long nr = regs->syscallno;
-  __u64 arg0 = regs->orig_x0;
-#endif
-  c->syscall = nr < 0 ? -1 : (nr & SYSCALL_NR_MASK);
-  c->arg0 = nr < 0 ? 0 : arg0;
-}
-
-/* poll's first argument is a pointer; what says more is the first descriptor it points to. Of the current task alone: it is its
- * memory that is read. A page that is out reads as no descriptor. */
-static __always_inline void read_polled_fd(struct stepscope_task_counters* c) {
-  if (c->syscall != NR_POLL && c->syscall != NR_PPOLL) return;
-  __s32 fd = -1;
-  bpf_probe_read_user(&fd, sizeof(fd), (const void*)c->arg0);
-  c->arg0 = (__u64)(__s64)fd;
-}
-
-/* Ids as the thread itself sees them: its number in the innermost of its pid namespaces. */
-static __always_inline __u32 read_inner_id(struct task_struct* task, __u32* namespace_inode) {
-  struct pid* pid = task->thread_pid;
-  __u32 level = pid->level;
-  struct upid upid = {};
-  __u64 offset = bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
-  if (bpf_probe_read_kernel(&upid.nr, sizeof(upid.nr), (char*)pid + offset + bpf_core_field_offset(struct upid, nr))) return 0;
-  bpf_probe_read_kernel(&upid.ns, sizeof(upid.ns), (char*)pid + offset + bpf_core_field_offset(struct upid, ns));
-  if (namespace_inode) *namespace_inode = BPF_CORE_READ(upid.ns, ns.inum);
-  return upid.nr;
 }
 
 /* `now_ns` is the switch's own time where there is one, so that events and slices of a CPU sort as they were written.
@@ -257,39 +161,6 @@ static __always_inline void write_exit(struct task_struct* task, struct stepscop
   __builtin_memset(record->comm, 0, sizeof(record->comm));
   bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
   submit(ring, record);
-}
-
-static __always_inline void count_in(uint64_t* buckets, __u64 ns) {
-  __u64 us = ns / 1000;
-  __u32 bucket = 0;
-  for (__u32 shift = 16; shift != 0; shift >>= 1) {
-    if (us >> shift == 0) continue;
-    us >>= shift;
-    bucket += shift;
-  }
-  bucket += us != 0;
-  if (bucket > STEPSCOPE_HISTOGRAM_BUCKETS - 1) bucket = STEPSCOPE_HISTOGRAM_BUCKETS - 1;
-  buckets[bucket & (STEPSCOPE_HISTOGRAM_BUCKETS - 1)]++;
-}
-
-static __always_inline struct stepscope_sched_histogram* histogram_of(__u32 klass) {
-  return bpf_map_lookup_elem(&histograms, &klass);
-}
-
-static __always_inline void count_turn(struct stepscope_thread_state* state, __u32 klass,
-                                       const struct stepscope_task_counters* c) {
-  struct stepscope_sched_histogram* histogram = histogram_of(klass);
-  if (!histogram) return;
-  __u64 ns = state->on_ns ? c->now_ns - state->on_ns : c->turn_exec_ns;
-  count_in(histogram->turns, ns);
-  histogram->run_ns += ns;
-}
-
-static __always_inline void count_wait(const struct stepscope_thread_state* state, __u32 klass) {
-  struct stepscope_sched_histogram* histogram = histogram_of(klass);
-  if (!histogram || state->turn_waker_kind == STEPSCOPE_WAKER_UNKNOWN) return;
-  count_in(histogram->waits, state->wait_ns);
-  histogram->wait_ns += state->wait_ns;
 }
 
 static __always_inline void switch_out_counted(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state,
@@ -437,36 +308,6 @@ static __always_inline void begin_books(struct task_struct* task, struct stepsco
   stepscope_set_baseline(state, &c);
 }
 
-struct wake_source {
-  __u32 kind;
-  __u32 tid;
-};
-
-static __always_inline struct wake_source wake_source_now(void) {
-  struct wake_source source = {STEPSCOPE_WAKER_UNKNOWN, 0};
-  __u32 zero = 0;
-  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
-  if (!context) return source;
-  if (context->in_timer) {
-    source.kind = STEPSCOPE_WAKER_TIMER;
-  } else if (context->in_irq) {
-    source.kind = STEPSCOPE_WAKER_IRQ;
-  } else if (!context->softirq) {
-    source.kind = STEPSCOPE_WAKER_TASK;
-    source.tid = (__u32)bpf_get_current_pid_tgid();
-  } else {
-    __u32 vector = context->softirq - 1;
-    source.kind = STEPSCOPE_WAKER_IRQ;
-    if (vector == VECTOR_TIMER || vector == VECTOR_HRTIMER) source.kind = STEPSCOPE_WAKER_TIMER;
-    if (vector == VECTOR_BLOCK || vector == VECTOR_IRQ_POLL) source.kind = STEPSCOPE_WAKER_DISK;
-    if (vector == VECTOR_NET_RX) {
-      source.tid = context->net_sender;
-      source.kind = source.tid ? STEPSCOPE_WAKER_LOCAL_NET : STEPSCOPE_WAKER_NET;
-    }
-  }
-  return source;
-}
-
 /* sched_waking, not sched_wakeup: the latter may run on the sleeper's CPU, where the current task is not the waker. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct* task) {
@@ -538,56 +379,6 @@ int BPF_PROG(sched_process_exec, struct task_struct* task, int old_pid) {
   struct stepscope_thread_state* state = state_of(task, klass);
   if (state) write_event(task, state, klass, STEPSCOPE_TASK_EXEC, old_pid, 0, 0, bpf_ktime_get_ns());
   return 0;
-}
-
-static __always_inline int set_interrupt(__u32 offset, __u8 value) {
-  __u32 zero = 0;
-  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
-  if (context) ((__u8*)context)[offset] = value;
-  return 0;
-}
-
-/* Ends stand before beginnings: programs are attached in this order, and a mark must not outlive its interrupt. */
-SEC("tp_btf/hrtimer_expire_exit")
-int BPF_PROG(hrtimer_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 0); }
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(irq_end) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 0); }
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(softirq_end, unsigned int vector) {
-  __u32 zero = 0;
-  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
-  if (!context) return 0;
-  context->softirq = 0;
-  if (vector == VECTOR_NET_RX) context->net_sender = 0;
-  return 0;
-}
-SEC("tp_btf/hrtimer_expire_entry")
-int BPF_PROG(hrtimer_begin) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_timer), 1); }
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(irq_begin) { return set_interrupt(__builtin_offsetof(struct interrupt_context, in_irq), 1); }
-SEC("tp_btf/softirq_entry")
-int BPF_PROG(softirq_begin, unsigned int vector) {
-  return set_interrupt(__builtin_offsetof(struct interrupt_context, softirq), vector + 1);
-}
-
-/* NET_RX raised by a task itself: it sent a packet to this very machine, and the softirq that delivers it runs in its name. */
-SEC("tp_btf/softirq_raise")
-int BPF_PROG(softirq_raised, unsigned int vector) {
-  if (vector != VECTOR_NET_RX) return 0;
-  __u32 zero = 0;
-  struct interrupt_context* context = bpf_map_lookup_elem(&interrupts, &zero);
-  if (!context) return 0;
-  bool by_task = !context->in_irq && !context->in_timer && !context->softirq;
-  context->net_sender = by_task ? (__u32)bpf_get_current_pid_tgid() : 0;
-  return 0;
-}
-
-/* A thread that has not been switched since it is recorded has no state; the run queue's clock of its last arrival is all there
- * is, good for one that runs. */
-static __always_inline __u64 last_arrival_of(struct task_struct* task, __u64 now_ns) {
-  if (!bpf_core_field_exists(task->sched_info.last_arrival) || !task->sched_info.last_arrival) return 0;
-  __u64 clock_ns = queue_clock_of(task);
-  return clock_ns > task->sched_info.last_arrival ? now_ns - (clock_ns - task->sched_info.last_arrival) : 0;
 }
 
 /* Read once a second while somebody watches: what each recorded thread is doing now, also if that lasts for minutes. */

@@ -129,7 +129,7 @@ TEST(CgroupPath, SlurmStepsOfBothVersions) {
       {Unified("/system.slice/node01_slurmstepd.scope/job_77/step_extern/user/task_special"), "77", "extern"},
       {Unified("/system.slice/slurmstepd.scope/system"), "", ""},
       {Unified("/system.slice/slurmstepd.scope/job_evil/step_0"), "", ""},
-      {Unified("/home/job_77/step_0"), "", ""},
+      {Unified("/srv/job_77/step_0"), "", ""},
   };
   for (const SlurmLayout& layout : layouts) {
     SCOPED_TRACE(layout.text);
