@@ -19,7 +19,7 @@
 namespace stepscope {
 namespace {
 
-constexpr int kRounds = 400;
+constexpr int kRounds = 150;
 
 /// Refuses what no kernel says.
 class StrictSink final : public MetricSink {

@@ -18,20 +18,20 @@ using testing::HasSubstr;
 const std::string kGpu0 = "GPU-simulated-0";
 const std::string kGpu1 = "GPU-simulated-1";
 
-/// Variables that the stand-in reads, for one test.
+using Variables = std::map<std::string, std::string>;
+
+/// Sets what the stand-in reads, for one test.
 class StandInEnvironment {
  public:
-  using Variables = std::map<std::string, std::string>;
   explicit StandInEnvironment(Variables variables) : variables_(std::move(variables)) {
     for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
   }
-  StandInEnvironment(const StandInEnvironment&) = delete;
   ~StandInEnvironment() {
     for (const auto& [name, value] : variables_) unsetenv(name.c_str());
   }
 
  private:
-  Variables variables_;
+  const Variables variables_;
 };
 
 /// A driver without some functions.
@@ -106,8 +106,7 @@ TEST(Nvml, NvlinkBytesAreThoseOfAllLinksAndErrorsThoseOfEachActiveOne) {
 }
 
 TEST(Nvml, AGpuThatIsLostSaysOnlyThatAndTheOtherGoesOn) {
-  const StandInEnvironment environment(
-      StandInEnvironment::Variables{{"NVML_STAND_IN_LOST", "1:2"}, {"NVML_STAND_IN_XID", "1:79"}});
+  const StandInEnvironment environment(Variables{{"NVML_STAND_IN_LOST", "1:2"}, {"NVML_STAND_IN_XID", "1:79"}});
   Nvml source({NVML_STAND_IN});
   source.Start();
   EXPECT_EQ(SampleOf(source)("nvml.lost", kGpu1), 0);
@@ -123,7 +122,7 @@ TEST(Nvml, AGpuThatIsLostSaysOnlyThatAndTheOtherGoesOn) {
 }
 
 TEST(Nvml, AnXidIsCountedOnTheGpuItHappenedOn) {
-  const StandInEnvironment environment(StandInEnvironment::Variables{{"NVML_STAND_IN_XID", "1:31"}});
+  const StandInEnvironment environment(Variables{{"NVML_STAND_IN_XID", "1:31"}});
   Nvml source({NVML_STAND_IN});
   source.Start();
   SampleOf(source);
@@ -135,9 +134,9 @@ TEST(Nvml, AnXidIsCountedOnTheGpuItHappenedOn) {
 }
 
 TEST(Nvml, WhatIsNotSupportedIsLeftOut) {
-  const StandInEnvironment environment(StandInEnvironment::Variables{
-      {"NVML_STAND_IN_FAIL",
-       "nvmlDeviceGetPowerUsage=3,nvmlDeviceGetRemappedRows=3,nvmlDeviceGetFieldValues=3,nvmlDeviceRegisterEvents=3"}});
+  const StandInEnvironment environment(
+      Variables{{"NVML_STAND_IN_FAIL",
+                 "nvmlDeviceGetPowerUsage=3,nvmlDeviceGetRemappedRows=3,nvmlDeviceGetFieldValues=3,nvmlDeviceRegisterEvents=3"}});
   Nvml source({NVML_STAND_IN});
   source.Start();
   const KeptValues values = SampleOf(source);
@@ -213,7 +212,7 @@ TEST(Nvml, WithoutADriverTheStateSaysSoBeforeAnyJob) {
 TEST(Nvml, AnInitThatFailsNamesTheCauseAndTheNextStep) {
   for (const auto& [code, next_step] : std::map<std::string, std::string>{
            {"9", "kernel module"}, {"18", "different versions"}, {"4", "/dev/nvidiactl"}, {"999", "nvidia-smi"}}) {
-    const StandInEnvironment environment(StandInEnvironment::Variables{{"NVML_STAND_IN_INIT", code}});
+    const StandInEnvironment environment(Variables{{"NVML_STAND_IN_INIT", code}});
     Nvml source({NVML_STAND_IN});
     source.Start();
     EXPECT_EQ(SampleOf(source).size(), 0U);
@@ -225,13 +224,13 @@ TEST(Nvml, AnInitThatFailsNamesTheCauseAndTheNextStep) {
 
 TEST(Nvml, NoGpuAndGpusThatAreWithheldAreStates) {
   {
-    const StandInEnvironment environment(StandInEnvironment::Variables{{"NVML_STAND_IN_GPUS", "0"}});
+    const StandInEnvironment environment(Variables{{"NVML_STAND_IN_GPUS", "0"}});
     Nvml source({NVML_STAND_IN});
     source.Start();
     EXPECT_EQ(SampleOf(source).size(), 0U);
     EXPECT_EQ(source.State().reason, "NVML finds no GPU");
   }
-  const StandInEnvironment environment(StandInEnvironment::Variables{{"NVML_STAND_IN_FAIL", "nvmlDeviceGetHandleByIndex=15"}});
+  const StandInEnvironment environment(Variables{{"NVML_STAND_IN_FAIL", "nvmlDeviceGetHandleByIndex=15"}});
   Nvml source({NVML_STAND_IN});
   source.Start();
   EXPECT_EQ(source.State().reason, "GPU 0: GPU is lost (NVML error 15); GPU 1: GPU is lost (NVML error 15)");
