@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arm64 column of the system call table against the generic table arm64 uses. A file of its own: those names collide with the
-// ones of the machine the test runs on.
-#define __BITS_PER_LONG 64
-#define __ARCH_WANT_NEW_STAT
-#include <asm-generic/unistd.h>
+// ones of the machine the test runs on, so the generic header comes last and wins.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string_view>
 
 #include "analysis/system_call.h"
+
+#define __BITS_PER_LONG 64
+#include <asm-generic/unistd.h>
 
 namespace stepscope {
 namespace {
