@@ -13,7 +13,6 @@
 // Thread rule: immutable once built.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "analysis/run_history.h"
