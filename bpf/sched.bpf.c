@@ -29,8 +29,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set before load. */
 const volatile __u32 cpus_per_ring = 16;
-const volatile bool as_histogram = false; /* count turns and waits here instead of writing them */
-const volatile __u32 wake_bytes = 0;      /* a ring wakes its reader each time it fills by so much (power of two); 0 = never */
+const volatile __u32 as_histogram = 0; /* count turns and waits here instead of writing them */
+const volatile __u32 wake_bytes = 0;   /* a ring wakes its reader each time it fills by so much (power of two); 0 = never */
 
 /* Bumped at each attachment: thread state of an earlier one is stale. */
 __u32 attachment SEC(".data") = 0;

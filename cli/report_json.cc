@@ -47,6 +47,9 @@ ordered_json CpusJson(const v1::Summary& summary) {
     running += p.running_ns();
     runnable += p.runnable_ns();
     slices += p.slices();
+    ordered_json occupants = ordered_json::array();
+    for (const auto& o : p.occupants())
+      occupants.push_back({{"name", o.name()}, {"pid", o.pid()}, {"class", o.class_()}, {"ns", o.ns()}});
     processes.push_back({{"pid", p.pid()},
                          {"rank", p.rank()},
                          {"name", p.name()},
@@ -54,7 +57,8 @@ ordered_json CpusJson(const v1::Summary& summary) {
                          {"threads", p.threads()},
                          {"running_ns", p.running_ns()},
                          {"runnable_ns", p.runnable_ns()},
-                         {"slices", p.slices()}});
+                         {"slices", p.slices()},
+                         {"occupants", std::move(occupants)}});
   }
   return {{"running_ns", running}, {"runnable_ns", runnable}, {"slices", slices}, {"processes", processes}};
 }

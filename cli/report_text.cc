@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostThreads = 12;
 constexpr int kMostProcesses = 12;
 constexpr int kMostSpans = 12;
-constexpr int kMostWaits = 4;  // of one thread
+constexpr int kMostWaits = 4;  // of one thread or process
 constexpr size_t kNameWidth = 48;
 
 std::string RankText(int32_t rank) { return rank < 0 ? "-" : std::to_string(rank); }
@@ -111,6 +111,27 @@ std::string Waits(const v1::Summary& s) {
          table.Render();
 }
 
+std::string OccupantText(const v1::OccupantSummary& occupant) {
+  if (occupant.name().empty()) return fmt::format("({})", occupant.class_());
+  return fmt::format("{} {} ({})", Printable(occupant.name()), occupant.pid(), occupant.class_());
+}
+
+/// Of the ranks and loader workers.
+std::string Occupants(const v1::Summary& s) {
+  TextTable table({">RANK", "WHO WAITED FOR A CPU", "WHO HELD IT", ">TIME"});
+  bool any = false;
+  int shown = 0;
+  for (const auto& p : s.processes()) {
+    if ((p.role() != "rank" && p.role() != "loader worker") || ++shown > kMostProcesses) continue;
+    for (int i = 0; i < std::min(p.occupants_size(), kMostWaits); ++i) {
+      table.Add({RankText(p.rank()), fmt::format("{} {}", p.role(), p.pid()), OccupantText(p.occupants(i)),
+                 Duration(p.occupants(i).ns())});
+      any = true;
+    }
+  }
+  return any ? "\nwho took the CPU (waits of 20 us and more)\n" + table.Render() : "";
+}
+
 std::string Spans(const v1::Summary& s) {
   if (s.spans().empty()) return "";
   TextTable table({"SPAN", "KIND", ">RANK", ">COUNT", ">TOTAL", ">MEAN", ">LONGEST"});
@@ -141,7 +162,7 @@ std::string Cost(const v1::Summary& s) {
 
 std::string RenderText(const Report& report) {
   const v1::Summary& s = report.summary;
-  return Head(s) + Steps(s) + Processes(s) + Threads(s) + Waits(s) + Spans(s) + Loss(s) + Cost(s);
+  return Head(s) + Steps(s) + Processes(s) + Threads(s) + Occupants(s) + Waits(s) + Spans(s) + Loss(s) + Cost(s);
 }
 
 }  // namespace stepscope::cli

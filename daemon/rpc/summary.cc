@@ -16,6 +16,7 @@
 #include "daemon/live/own_cost.h"
 #include "daemon/live/totals_proto.h"
 #include "daemon/rpc/job_proto.h"
+#include "daemon/rpc/occupant_summary.h"
 #include "daemon/rpc/query_handlers.h"
 #include "daemon/rpc/row_scan.h"
 #include "daemon/rpc/wait_summary.h"
@@ -28,9 +29,10 @@ constexpr size_t kMostSpanNames = 5'000;
 
 /// All a summary needs of the rows, before it is put into words.
 struct Sums {
-  explicit Sums(TimeRange window) : threads(window), spans(window) {}
+  explicit Sums(TimeRange window) : threads(window), spans(window), occupants(window) {}
   ThreadTimes threads;
   SpanTotals spans;
+  CpuOccupants occupants;
   StepFinder steps;
   std::map<uint32_t, IntervalSum> loader;  ///< by lane
 };
@@ -91,8 +93,8 @@ std::string RoleOf(const JobSnapshot& job, ProcessKey process, int32_t rank, Pro
   return process == oldest ? "launcher" : "other";
 }
 
-void FillThreads(const ThreadTimeByLane& times, const WaitTotals& waits, const LaneFacts& lanes, const JobSnapshot& job,
-                 const Lifetime& life, v1::Summary* summary) {
+void FillThreads(const RpcParts& parts, const ThreadTimeByLane& times, const WaitTotals& waits, const CpuOccupants& occupants,
+                 const LaneFacts& lanes, const JobSnapshot& job, const Lifetime& life, v1::Summary* summary) {
   std::map<ProcessKey, v1::ProcessSummary> processes;
   std::vector<v1::ThreadSummary> threads;
   for (const auto& [lane, time] : times) {
@@ -109,6 +111,7 @@ void FillThreads(const ThreadTimeByLane& times, const WaitTotals& waits, const L
     process.set_slices(process.slices() + time.slices);
     process.set_threads(process.threads() + 1);
   }
+  FillOccupants(parts, job.run, occupants, lanes, &processes);
   ProcessKey oldest{Pid{0}, INT64_MAX};
   for (const auto& [key, process] : processes) {
     if (std::pair(key.start_ticks, key.pid) < std::pair(oldest.start_ticks, oldest.pid)) oldest = key;
@@ -192,6 +195,8 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
                                      [&](const Batch& batch) { AddSpans(batch, &sums); }));
   STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSchedSlice, range.rows, &call.budget, summary->mutable_holes(),
                                      [&](const Batch& batch) { sums.threads.Add(batch); }));
+  STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSchedWait, range.rows, &call.budget, summary->mutable_holes(),
+                                     [&](const Batch& batch) { sums.occupants.Add(batch); }));
   // After the rows: a lane first used while they were read is in the dictionary by now.
   const LaneFacts lanes(*parts_.dictionary, *parts_.jobs, job.run);
   STEPSCOPE_RETURN_IF_ERROR(FillHoles(parts_, job, lanes, range.rows, &call.budget, summary->mutable_holes()));
@@ -209,7 +214,8 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
   STEPSCOPE_ASSIGN_OR_RETURN(const WaitScan waits, ScanWaits(parts_, job, lanes, TurnsIn(times, range.rows), turns, &call.budget,
                                                              summary->mutable_holes()));
   summary->set_waits_cut(waits.cut);
-  FillThreads(times, waits.totals, lanes, job, {range.shown, request.begin_ns() == 0, IsOver(job)}, summary);
+  FillThreads(parts_, times, waits.totals, sums.occupants, lanes, job, {range.shown, request.begin_ns() == 0, IsOver(job)},
+              summary);
   FillSpans(parts_, sums, lanes, job.run, summary);
   FillSteps(&sums, lanes, range.rows, summary);
   FillOverhead(parts_, job, summary);

@@ -189,8 +189,8 @@ TEST_F(SchedLive, AsHistogramTurnsAreCountedAndNothingElseIsWritten) {
   StartWith(options);
   if (IsSkipped()) return;
   TrackThenExec();
-  ASSERT_TRUE(collector_->Flush().ok());
   const auto before = ReadBefore();
+  ASSERT_TRUE(collector_->Flush().ok());
   const double turns_before = rows_.NewestCounters()["sched.turns_total"];
   const double run_before = rows_.NewestCounters()["sched.run_ns_total"];
   ASSERT_EQ(process_.Do("run 2000"), "done");

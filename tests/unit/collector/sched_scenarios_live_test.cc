@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's books and who kept whom waiting, one scenario of sched_workload at a time, on the running kernel. Shares that only
-// an idle machine can promise are checked where STEPSCOPE_FULL is set; exact sums always are.
+// an idle machine can promise are checked where STEPSCOPE_FULL is 1; exact sums always are.
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
 #include <set>
+#include <string_view>
 
 #include "sched_live.h"
 
@@ -38,6 +39,11 @@ class Stranger {
   pid_t pid_;
 };
 
+bool IsFull() {
+  const char* full = std::getenv("STEPSCOPE_FULL");
+  return full != nullptr && std::string_view(full) == "1";
+}
+
 struct WaitShares {
   int64_t told_ns = 0;
   int64_t unknown_ns = 0;
@@ -54,7 +60,7 @@ class Scenario : public SchedLive {
  protected:
   Scenario() : SchedLive(kScenario) {}
 
-  static int Rounds() { return std::getenv("STEPSCOPE_FULL") != nullptr ? 10 : 2; }
+  static int Rounds() { return IsFull() ? 10 : 2; }
 
   /// Runs the scenario and compares every thread that was there before and after with the kernel's books.
   void RunExactly(int count) {
@@ -112,7 +118,7 @@ class Scenario : public SchedLive {
   }
   static void ExpectShareOnIdleMachine(int64_t part_ns, int64_t whole_ns, double share) {
     ::testing::Test::RecordProperty("share", std::to_string(static_cast<double>(part_ns) / static_cast<double>(whole_ns)));
-    if (std::getenv("STEPSCOPE_FULL") == nullptr) share = 0.3;  // strangers share the CPUs of a test machine
+    if (!IsFull()) share = 0.3;  // strangers share the CPUs of a test machine
     EXPECT_GE(static_cast<double>(part_ns), share * static_cast<double>(whole_ns));
   }
 

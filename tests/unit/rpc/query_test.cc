@@ -175,6 +175,29 @@ TEST_F(QueryTest, SummaryNamesWhatAThreadSleptForAndWhoEndedIt) {
   EXPECT_FALSE(main.waits(1).has_peer());
 }
 
+TEST_F(QueryTest, SummaryNamesWhoTookTheCpu) {
+  node_.Turn(FakeNode::kMain, 10 * kMs, kBase + 150 * kMs, 100 * kMs, 1);
+  const auto part = [&](int64_t start, int64_t part_ns, OccupantClass klass, int64_t pid, int64_t name) {
+    node_.Rows(TableId::kSchedWait)
+        .Append(FakeNode::kMain, {kBase + start, 10 * kMs, pid, pid, part_ns, static_cast<int64_t>(klass), name, 0});
+  };
+  part(0, 7 * kMs, OccupantClass::kSameUser, 4242, FakeNode::kStepName);
+  part(0, 3 * kMs, OccupantClass::kOtherUser, 0, 0);
+  part(20 * kMs, 10 * kMs, OccupantClass::kSameUser, 4242, FakeNode::kStepName);
+  v1::Summary summary;
+  ASSERT_TRUE(Call(*query_, &Q::GetSummary, {}, &summary).ok());
+  ASSERT_EQ(summary.processes_size(), 1);
+  ASSERT_EQ(summary.processes(0).occupants_size(), 2);
+  const auto& hog = summary.processes(0).occupants(0);
+  EXPECT_EQ(hog.pid(), 4242);
+  EXPECT_FALSE(hog.name().empty());
+  EXPECT_EQ(hog.class_(), "same user");
+  EXPECT_EQ(hog.ns(), 17 * kMs);
+  EXPECT_EQ(summary.processes(0).occupants(1).class_(), "other user");
+  EXPECT_EQ(summary.processes(0).occupants(1).pid(), 0);
+  EXPECT_EQ(summary.processes(0).occupants(1).ns(), 3 * kMs);
+}
+
 TEST_F(QueryTest, StepsCarryWhatTheirThreadDid) {
   node_.Span(FakeNode::kMain, SpanDomain::kStep, FakeNode::kStepName, kBase + 100 * kMs, 100 * kMs, 3);
   node_.Span(FakeNode::kMain, SpanDomain::kLoader, FakeNode::kLoaderName, kBase + 90 * kMs, 30 * kMs);
