@@ -191,10 +191,11 @@ CgroupPlace ParseCgroups(std::string_view text) {
   return best;
 }
 
+// An empty file under a live process is a machine without cgroups: everything is the host.
 std::optional<CgroupPlace> ReadCgroups(ProcessKey process, const std::string& proc) {
   const std::string text = ReadProcFile(fmt::format("{}/{}/cgroup", proc, process.pid.value));
   const auto stat = ReadProcStat(process.pid, proc);
-  if (text.empty() || !stat || stat->start_ticks != process.start_ticks || stat->is_exiting) return std::nullopt;
+  if (!stat || stat->start_ticks != process.start_ticks || stat->is_exiting) return std::nullopt;
   return ParseCgroups(text);
 }
 

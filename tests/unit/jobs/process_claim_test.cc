@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "daemon/jobs/cgroup_path.h"
 #include "tests/unit/jobs/fake_proc.h"
 #include "tests/unit/pipeline/temp_store.h"
 
@@ -74,6 +75,14 @@ TEST_F(ProcessClaimTest, RootOfAContainerIsNotRootOfTheHost) {
   const JobSnapshot first = Joined({.pid = 11, .uid = 0, .cgroup = Docker('1')}, {{"SLURM_JOB_ID", "7"}});
   const JobSnapshot second = Joined({.pid = 12, .uid = 0, .cgroup = Docker('2')}, {{"SLURM_JOB_ID", "7"}});
   EXPECT_THAT((std::set<RunId>{host.run, first.run, second.run}), testing::SizeIs(3));
+}
+
+TEST(ReadCgroups, OnAMachineWithoutCgroupsEverythingIsTheHost) {
+  FakeProc proc;
+  const ProcessKey process = proc.Add({.pid = 71, .cgroup = ""});
+  EXPECT_EQ(ReadCgroups(process, proc.root()), CgroupPlace{});
+  proc.Remove(71);
+  EXPECT_EQ(ReadCgroups(process, proc.root()), std::nullopt);
 }
 
 TEST_F(ProcessClaimTest, AProcessGoneBeforeItWasLookedAtJoinsNobody) {
