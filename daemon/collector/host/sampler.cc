@@ -104,6 +104,8 @@ Sampler::Runs Sampler::AwaitWork(NodeTime next_tick) {
   } else {
     changed_.wait_for(lock, std::chrono::nanoseconds(next_tick - clock_->Node()), is_changed);
   }
+  // From here on their last values are owed, also to an Untrack that comes before their first ones are delivered.
+  tracked_.insert(wanted_.begin(), wanted_.end());
   return wanted_;
 }
 
