@@ -5,6 +5,8 @@
 
 #include <bit>
 
+#include "daemon/collector/open_batch.h"
+
 namespace stepscope {
 namespace {
 
@@ -15,25 +17,15 @@ int64_t StateOf(const stepscope_slice& slice) {
   return state;
 }
 
-Batch& OpenBatch(std::map<RunId, Batch>& open, TableId table, RunId run) {
-  auto it = open.find(run);
-  if (it == open.end()) it = open.emplace(run, Batch::For(table, run)).first;
-  return it->second;
-}
-
 }  // namespace
 
 void SchedRows::AddSlice(TrackedThread& thread, const stepscope_slice& slice) {
   Batch& batch = OpenBatch(slices_, TableId::kSchedSlice, thread.run);
-  if (thread.batch_serial != serial_) {
-    thread.batch_serial = serial_;
-    thread.batch_lane = static_cast<uint32_t>(batch.entities.size());
-    batch.entities.push_back(thread.key);
-  }
-  batch.Append(thread.batch_lane, {static_cast<int64_t>(slice.on_ns), static_cast<int64_t>(slice.off_ns - slice.on_ns),
-                                   static_cast<int64_t>(slice.wait_ns), slice.cpu, slice.waker, slice.waker_kind, slice.syscall,
-                                   static_cast<int64_t>(slice.arg0), StateOf(slice), slice.seq, stepscope_slice_exec_ns(&slice),
-                                   slice.rq_wait_ns, slice.stolen_ns, slice.min_faults, slice.maj_faults});
+  batch.Append(
+      LaneOf(thread, batch, serial_),
+      {static_cast<int64_t>(slice.on_ns), static_cast<int64_t>(slice.off_ns - slice.on_ns), static_cast<int64_t>(slice.wait_ns),
+       slice.cpu, slice.waker, slice.waker_kind, slice.syscall, static_cast<int64_t>(slice.arg0), StateOf(slice), slice.seq,
+       stepscope_slice_exec_ns(&slice), slice.rq_wait_ns, slice.stolen_ns, slice.min_faults, slice.maj_faults});
   ++rows_;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/proc_stat.h"
 #include "base/time.h"
+#include "daemon/collector/host/text_columns.h"
 
 namespace stepscope {
 namespace {
@@ -39,14 +40,6 @@ constexpr CountMetric kCounts[] = {
     {"procs_running", "cpu.runnable_tasks"},
     {"procs_blocked", "cpu.blocked_tasks"},
 };
-
-/// Takes the first blank-separated word of `line`.
-std::string_view TakeWord(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-  const std::string_view word = line.substr(0, line.find(' '));
-  line.remove_prefix(word.size());
-  return word;
-}
 
 uint64_t TakeNumber(std::string_view& line) {
   const std::string_view word = TakeWord(line);

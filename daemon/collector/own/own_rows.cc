@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "daemon/collector/open_batch.h"
 #include "daemon/collector/own/switch_record.h"
 
 namespace stepscope {
@@ -21,25 +22,15 @@ int64_t StateOf(const Turn& turn) {
   return bits;
 }
 
-Batch& OpenBatch(std::map<RunId, Batch>& open, TableId table, RunId run) {
-  auto it = open.find(run);
-  if (it == open.end()) it = open.emplace(run, Batch::For(table, run)).first;
-  return it->second;
-}
-
 }  // namespace
 
 void OwnRows::AddTurn(OwnThread& thread, const Turn& turn) {
   Batch& batch = OpenBatch(slices_, TableId::kSchedSlice, thread.run);
-  if (thread.batch_serial != serial_) {
-    thread.batch_serial = serial_;
-    thread.batch_lane = static_cast<uint32_t>(batch.entities.size());
-    batch.entities.push_back(thread.key);
-  }
   // Nobody has to wake a thread that was runnable all along.
   const WakerKind waker = turn.wait_known ? WakerKind::kNone : WakerKind::kUnknown;
-  batch.Append(thread.batch_lane, {turn.on.ns, turn.off - turn.on, turn.wait_ns, turn.cpu, 0, static_cast<int64_t>(waker),
-                                   kUnknownSyscall, 0, StateOf(turn), 0, 0, 0, 0, 0, 0});
+  batch.Append(LaneOf(thread, batch, serial_),
+               {turn.on.ns, turn.off - turn.on, turn.wait_ns, turn.cpu, 0, static_cast<int64_t>(waker), kUnknownSyscall, 0,
+                StateOf(turn), 0, 0, 0, 0, 0, 0});
   ++rows_;
 }
 
