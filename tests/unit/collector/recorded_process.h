@@ -74,20 +74,22 @@ class RecordedProcess {
   }
   std::string Answer() { return ReadLine(); }
 
-  /// Counters of every thread of `pid`, once all of them are off their CPUs (the kernel answers "running" to /proc/…/syscall
-  /// until then, whatever the state letter says).
+  /// Counters of every thread of `pid`, once all of them sleep for good: off their CPUs (the kernel answers "running" to
+  /// /proc/…/syscall until then, whatever the state letter says), not in a short uninterruptible wait such as a page fault's for
+  /// the address space's lock, and with the same counters in two readings.
   static std::map<int32_t, KernelBooks> Books(pid_t pid) {
-    std::map<int32_t, KernelBooks> books;
+    std::map<int32_t, KernelBooks> last;
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (std::chrono::steady_clock::now() < deadline) {
-      books.clear();
-      bool all_blocked = true;
+      std::map<int32_t, KernelBooks> books;
+      bool all_sleep = true;
       for (int32_t tid : ProcScan("/proc").Threads(pid)) {
         std::string task = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid);
-        if (ReadAll(task + "/syscall").starts_with("running")) all_blocked = false;
+        if (ReadAll(task + "/syscall").starts_with("running") || StateOf(task) == 'D') all_sleep = false;
         books[tid] = ReadBooks(task);
       }
-      if (all_blocked && !books.empty()) return books;
+      if (all_sleep && !books.empty() && books == last) return books;
+      last = all_sleep ? std::move(books) : decltype(books){};
     }
     return {};
   }
@@ -98,6 +100,11 @@ class RecordedProcess {
     std::stringstream text;
     text << file.rdbuf();
     return text.str();
+  }
+  static char StateOf(const std::string& task) {
+    const std::string stat = ReadAll(task + "/stat");
+    const size_t name_end = stat.rfind(')');
+    return name_end == std::string::npos || name_end + 2 >= stat.size() ? 'D' : stat[name_end + 2];
   }
   static KernelBooks ReadBooks(const std::string& task) {
     KernelBooks books;
