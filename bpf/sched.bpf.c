@@ -34,6 +34,8 @@ const volatile __u32 wake_bytes = 0;   /* a ring wakes its reader each time it f
 
 /* Bumped at each attachment: thread state of an earlier one is stale. */
 __u32 attachment SEC(".data") = 0;
+/* The process whose threads a pass of prepare_threads is for. */
+__u32 prepared_tgid SEC(".data") = 0;
 
 /* mmap-ed: plain byte stores from both sides. The only variable of .bss. */
 __u8 class_of[STEPSCOPE_MAX_TGID];
@@ -93,15 +95,24 @@ static __always_inline void submit(void* ring, void* record) {
   bpf_ringbuf_submit(record, flags);
 }
 
-/* State of a thread for this attachment and class; null if the kernel had no memory for it. */
-static __always_inline struct stepscope_thread_state* state_of(struct task_struct* task, __u32 klass) {
-  struct stepscope_thread_state* state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+/* State of a thread for this attachment and class; null if it was never made. */
+static __always_inline struct stepscope_thread_state* get_state(struct task_struct* task, __u32 klass, __u64 flags) {
+  struct stepscope_thread_state* state = bpf_task_storage_get(&threads, task, 0, flags);
   __u32 owner = (attachment << 8) | klass;
   if (state && state->owner != owner) {
     __builtin_memset(state, 0, sizeof(*state));
     state->owner = owner;
   }
   return state;
+}
+
+static __always_inline struct stepscope_thread_state* state_of(struct task_struct* task, __u32 klass) {
+  return get_state(task, klass, 0);
+}
+
+/* Not under the scheduler's locks: before kernel 6.4 new storage comes from an allocator that may wake a thread. */
+static __always_inline struct stepscope_thread_state* make_state(struct task_struct* task, __u32 klass) {
+  return get_state(task, klass, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /* `now_ns` is the switch's own time where there is one, so that events and slices of a CPU sort as they were written.
@@ -167,7 +178,11 @@ static __always_inline void switch_out_counted(struct task_struct* task, __u32 k
                                                __u64 now_ns) {
   struct stepscope_sched_books* book = books_of(klass);
   struct stepscope_thread_state* state = state_of(task, klass);
-  if (!book || !state) return;
+  if (!book) return;
+  if (!state) {
+    book->stateless++;
+    return;
+  }
   struct stepscope_task_counters c = {};
   c.now_ns = now_ns;
   c.switches = task->nvcsw + task->nivcsw;
@@ -190,6 +205,7 @@ static __always_inline void switch_out(struct task_struct* task, __u32 klass, bo
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) {
     book->slices_lost++;
+    book->stateless++;
     return;
   }
   struct stepscope_task_counters c = {};
@@ -358,7 +374,7 @@ int BPF_PROG(task_newtask, struct task_struct* task, unsigned long clone_flags) 
   /* Also clears what an earlier owner of a reused id left behind. */
   if (!(clone_flags & CLONE_THREAD)) class_of[tgid & (STEPSCOPE_MAX_TGID - 1)] = klass;
   if (!is_recorded(klass)) return 0;
-  struct stepscope_thread_state* state = state_of(task, klass);
+  struct stepscope_thread_state* state = make_state(task, klass);
   if (state) write_event(task, state, klass, STEPSCOPE_TASK_NEW, 0, parent_tgid, 0, bpf_ktime_get_ns());
   return 0;
 }
@@ -367,7 +383,7 @@ SEC("tp_btf/task_rename")
 int BPF_PROG(task_rename, struct task_struct* task, const char* comm) {
   __u32 klass = class_of_task(task);
   if (!is_recorded(klass)) return 0;
-  struct stepscope_thread_state* state = state_of(task, klass);
+  struct stepscope_thread_state* state = make_state(task, klass);
   if (state) write_event(task, state, klass, STEPSCOPE_TASK_RENAME, 0, 0, comm, bpf_ktime_get_ns());
   return 0;
 }
@@ -376,8 +392,16 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct* task, int old_pid) {
   __u32 klass = class_of_task(task);
   if (!is_recorded(klass)) return 0;
-  struct stepscope_thread_state* state = state_of(task, klass);
+  struct stepscope_thread_state* state = make_state(task, klass);
   if (state) write_event(task, state, klass, STEPSCOPE_TASK_EXEC, old_pid, 0, 0, bpf_ktime_get_ns());
+  return 0;
+}
+
+/* Read for a process before it is recorded: threads older than that announced themselves to nobody. */
+SEC("iter/task")
+int prepare_threads(struct bpf_iter__task* context) {
+  struct task_struct* task = context->task;
+  if (task && (__u32)task->tgid == prepared_tgid) bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
   return 0;
 }
 

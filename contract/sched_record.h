@@ -184,6 +184,7 @@ struct stepscope_sched_books {
   uint64_t closed_threads;
   uint64_t waits;      /* wait records written */
   uint64_t waits_lost; /* waits of recordable length without a record */
+  uint64_t stateless;  /* turns of threads that have no state: user space has prepare_threads make it */
 };
 
 /* Growth of se.sum_exec_runtime this record stands for. */

@@ -236,6 +236,7 @@ void SchedCollector::CheckBooks() {
   NodeTime now = clock_->Node();
   bool events_were_lost = false;
   for (auto& [klass, tracked] : runs_) {
+    uint64_t stateless = 0;
     absl::StatusOr<std::vector<stepscope_sched_books>> books = programs_->Books(klass);
     if (!books.ok()) continue;
     for (size_t cpu = 0; cpu < books->size(); ++cpu) {
@@ -249,6 +250,7 @@ void SchedCollector::CheckBooks() {
       const uint64_t slices = now_lost.slices_lost - told.slices_lost;
       const uint64_t waits = now_lost.waits_lost - told.waits_lost;
       const uint64_t events = now_lost.events_lost - told.events_lost;
+      stateless += now_lost.stateless - told.stateless;
       tell(TableId::kSchedSlice, slices, sizeof(stepscope_slice));
       tell(TableId::kSchedWait, waits, sizeof(stepscope_wait));
       tell(TableId{}, events, sizeof(stepscope_task_event));
@@ -258,6 +260,7 @@ void SchedCollector::CheckBooks() {
       events_were_lost = events_were_lost || events > 0;
     }
     tracked.reported = *std::move(books);
+    for (int32_t tgid : stateless > 0 ? tasks_.ProcessesOf(tracked.run) : std::vector<int32_t>{}) PrepareThreads(tgid);
     if (!options_.programs.as_histogram) continue;
     if (const auto histogram = programs_->Histogram(klass); histogram.ok())
       rows_.AddHistogram(tracked.run, now, tracked.histogram_at_start, *histogram);

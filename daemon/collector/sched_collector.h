@@ -140,6 +140,7 @@ class SchedCollector {
   void FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
   TrackedProcess& Follow(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
   void FollowFoundThreads(TrackedProcess& process);
+  void PrepareThreads(int32_t tgid);
   void NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new);
   void NameProcess(const TrackedProcess& process);
   void EndProcess(int32_t tgid);

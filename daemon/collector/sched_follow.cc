@@ -44,7 +44,7 @@ void SchedCollector::HandleWait(const stepscope_wait& wait) {
   if (thread == nullptr || tracked == runs_.end()) return;
   std::array<Occupant, STEPSCOPE_WAIT_PARTS> occupants;
   size_t count = 0;
-  const NodeTime now = clock_->Node();
+  const NodeTime now{static_cast<int64_t>(wait.time_ns)};
   for (const stepscope_wait_part& part : wait.parts) {
     if (part.ns == 0) break;
     occupants[count++] = occupants_.Resolve(part.tid, part.tgid, thread->run, tracked->second.uid, now);
@@ -153,8 +153,10 @@ bool SchedCollector::FollowFoundDescendants(uint8_t klass, RunId run) {
   return added;
 }
 
-// The class comes first: a thread made after it announces itself, one made before it is in /proc.
+// The class comes before the scan: a thread made after it announces itself, one made before it is in /proc. And the threads'
+// states come before the class, so that none of them is found without one.
 void SchedCollector::FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent) {
+  PrepareThreads(key.pid.value);
   programs_->SetClass(key.pid.value, klass);
   FollowFoundThreads(Follow(key, run, klass, parent));
 }
@@ -169,12 +171,16 @@ TrackedProcess& SchedCollector::Follow(ProcessKey key, RunId run, uint8_t klass,
 
 void SchedCollector::FollowFoundThreads(TrackedProcess& process) {
   int32_t tgid = process.key.pid.value;
+  PrepareThreads(tgid);
   for (int32_t tid : proc_.Threads(tgid)) {
     if (TrackedThread* known = tasks_.Thread(tid); known != nullptr && known->tgid == tgid) continue;
     TrackedThread& thread = tasks_.AddThread(process, tid, {});
     NameThread(thread, proc_.Comm(tgid, tid), proc_.Inner(tgid, tid), /*is_new=*/true);
   }
 }
+
+// Where that fails, the turns of the threads left out are counted as lost, and CheckBooks tries again.
+void SchedCollector::PrepareThreads(int32_t tgid) { programs_->PrepareThreads(tgid).IgnoreError(); }
 
 void SchedCollector::NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new) {
   if (!is_new && comm == thread.comm) return;

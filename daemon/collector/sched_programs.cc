@@ -104,6 +104,7 @@ absl::Status SchedPrograms::OpenAndLoad(const SchedProgramOptions& options) {
   bool with_state = !options.use_task_state && SwitchCarriesState(options.btf_path);
   bpf_program__set_autoload(skeleton_->progs.sched_switch, with_state);
   bpf_program__set_autoload(skeleton_->progs.sched_switch_no_state, !with_state);
+  bpf_program__set_autoattach(skeleton_->progs.prepare_threads, false);
   skeleton_->rodata->cpus_per_ring = options.cpus_per_ring;
   skeleton_->rodata->as_histogram = options.as_histogram;
   if (options.as_histogram) bpf_map__set_max_entries(skeleton_->maps.histograms, STEPSCOPE_CLASS_COUNT);
@@ -185,6 +186,25 @@ void SchedPrograms::Detach() {
   if (skeleton_ == nullptr) return;
   sched::detach(skeleton_);
   attached_ = false;
+}
+
+absl::Status SchedPrograms::PrepareThreads(int32_t tgid) {
+  bpf_iter_link_info only{};
+  only.task.pid = static_cast<uint32_t>(tgid);
+  LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &only, .link_info_len = sizeof(only));
+  const bpf_program* program = skeleton_->progs.prepare_threads;
+  std::unique_ptr<bpf_link, decltype(&bpf_link__destroy)> link(bpf_program__attach_iter(program, &options), &bpf_link__destroy);
+  // Kernels before 6.1 cannot be told which process: they visit every thread, and the program picks.
+  if (link == nullptr) link.reset(bpf_program__attach_iter(program, nullptr));
+  if (link == nullptr) return StepError(errno, "preparing a process's threads");
+  skeleton_->data->prepared_tgid = static_cast<uint32_t>(tgid);
+  const unique_fd pass(bpf_iter_create(bpf_link__fd(link.get())));
+  if (!pass.ok()) return ErrnoStatus(errno, "preparing a process's threads");
+  char nothing;
+  while (read(pass.get(), &nothing, 1) < 0) {
+    if (errno != EINTR && errno != EAGAIN) return ErrnoStatus(errno, "preparing a process's threads");
+  }
+  return absl::OkStatus();
 }
 
 void SchedPrograms::SetClass(int32_t tgid, uint8_t klass) {

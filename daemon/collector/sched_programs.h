@@ -44,6 +44,9 @@ class SchedPrograms {
   void Detach();
   bool attached() const { return attached_; }
 
+  /// Makes the state of every thread `tgid` has now. Threads without one are not recorded, and their turns counted as lost; those
+  /// made after SetClass bring theirs.
+  absl::Status PrepareThreads(int32_t tgid);
   void SetClass(int32_t tgid, uint8_t klass);
   uint8_t ClassOf(int32_t tgid) const;
 

@@ -181,7 +181,7 @@ TEST_F(PinnedPipe, PartnersOnOneCpuWakeEachOther) {
   const auto tids = Workers();
   for (const int64_t tid : tids) {
     const Wakes wakes = CountWakes(RowsSince(static_cast<int32_t>(tid)), WakerKind::kTask, tids[0] + tids[1] - tid);
-    EXPECT_GT(wakes.all, 5000);
+    EXPECT_GT(wakes.all, 1000);  // the kernel may preempt the writer before it blocks: then its next read need not wait
     EXPECT_GE(wakes.right, wakes.all * 99 / 100);
   }
 }
