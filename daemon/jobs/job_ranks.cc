@@ -27,15 +27,16 @@ void LearnAncestry(JobEntry& entry, const std::vector<ProcessKey>& chain) {
 void AddRank(JobEntry& entry, ProcessKey process, const RankFacts& facts) {
   if (facts.rank < 0) return;
   auto& ranks = entry.snapshot.ranks;
-  for (RankInfo& known : ranks) {
-    if (known.rank != facts.rank) continue;
-    if (known.process == process || Descends(entry, process, known.process)) return;
-    if (facts.restart < known.restart) return;
-    if (Descends(entry, known.process, process) || facts.restart > known.restart || !known.alive) {
-      known = {facts.rank, facts.local_rank, facts.world_size, facts.restart, process, true};
-      return;
-    }
-  }
+  const bool is_known = std::ranges::any_of(ranks, [&](const RankInfo& known) {
+    if (known.rank != facts.rank) return false;
+    return known.process == process || Descends(entry, process, known.process) || facts.restart < known.restart;
+  });
+  if (is_known) return;
+  // Several: each of its workers that was heard before it stands for the rank until now.
+  std::erase_if(ranks, [&](const RankInfo& known) {
+    if (known.rank != facts.rank) return false;
+    return Descends(entry, known.process, process) || facts.restart > known.restart || !known.alive;
+  });
   ranks.push_back({facts.rank, facts.local_rank, facts.world_size, facts.restart, process, true});
   std::ranges::sort(ranks, {}, &RankInfo::rank);
 }

@@ -82,11 +82,12 @@ TEST_F(JobTableTest, AForkedWorkerThatInheritedRankIsNoRankOfItsOwn) {
   EXPECT_EQ(jobs_->RankOf(job.run, worker.key()), 0);
 }
 
-TEST_F(JobTableTest, TheWorkerMayBeHeardBeforeItsRank) {
+TEST_F(JobTableTest, WorkersMayBeHeardBeforeTheirRank) {
   const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
   Start(self);
-  const Sleeper worker;
+  const Sleeper worker, other_worker;
   ASSERT_TRUE(jobs_->RunForSession(worker.key(), getuid(), {{"RANK", "0"}}).ok());
+  ASSERT_TRUE(jobs_->RunForSession(other_worker.key(), getuid(), {{"RANK", "0"}}).ok());
   ASSERT_TRUE(jobs_->RunForSession(self, getuid(), {{"RANK", "0"}}).ok());
   ASSERT_EQ(jobs_->Find("train")->ranks.size(), 1u);
   EXPECT_EQ(jobs_->Find("train")->ranks[0].process, self);
