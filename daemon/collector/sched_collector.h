@@ -20,7 +20,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,8 +27,8 @@
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "base/unique_fd.h"
 #include "daemon/collector/collector_state.h"
+#include "daemon/collector/mailbox_thread.h"
 #include "daemon/collector/occupant_names.h"
 #include "daemon/collector/open_turn.h"
 #include "daemon/collector/sched_proc_scan.h"
@@ -119,11 +118,8 @@ class SchedCollector {
 
   // Any thread.
   absl::Status Call(std::function<absl::Status()> work);
-  void Post(std::function<void()> work);
 
   // The sched thread.
-  void Loop();
-  void RunPosted();
   void Wait();
   void Tick();
   void DrainRings(bool until_now);
@@ -156,13 +152,10 @@ class SchedCollector {
   const int64_t tick_ns_;  ///< of USER_HZ
 
   std::unique_ptr<SchedPrograms> programs_;
-  unique_fd wake_;
-  std::thread thread_;
+  MailboxThread thread_{"sched"};
 
   mutable std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // under mutex_
-  CollectorState state_;                       // under mutex_
-  bool stopping_ = false;                      // under mutex_
+  CollectorState state_;  // under mutex_
 
   TaskTable tasks_;
   OccupantNames occupants_;
