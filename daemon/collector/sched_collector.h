@@ -34,7 +34,7 @@
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_programs.h"
 #include "daemon/collector/sched_rows.h"
-#include "daemon/collector/sched_task_table.h"
+#include "daemon/collector/task_table.h"
 #include "daemon/collector/task_observer.h"
 #include "daemon/pipeline/delivery.h"
 
@@ -134,7 +134,7 @@ class SchedCollector {
   absl::StatusOr<uint8_t> ClassFor(RunId run);
   bool FollowFoundDescendants(uint8_t klass, RunId run);
   void FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
-  TrackedProcess& Follow(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
+  TrackedProcess& Follow(ProcessKey key, RunId run, ProcessKey parent);
   void FollowFoundThreads(TrackedProcess& process);
   void NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new);
   void NameProcess(const TrackedProcess& process);

@@ -8,7 +8,7 @@
 #include "contract/sched_record.h"
 #include "daemon/collector/occupant_names.h"
 #include "daemon/collector/open_batches.h"
-#include "daemon/collector/sched_task_table.h"
+#include "daemon/collector/task_table.h"
 
 namespace stepscope {
 
