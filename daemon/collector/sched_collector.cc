@@ -20,6 +20,8 @@ namespace {
 constexpr int64_t kSettleNs = 1 * kNsPerMillisecond;
 constexpr int64_t kBooksPeriodNs = kNsPerSecond;
 
+constexpr char kWorks[] = "every turn of every thread: waits, wakers, system calls, faults, and the kernel's own counts";
+
 uint64_t TimeOf(std::span<const std::byte> record) {
   if (static_cast<uint8_t>(record[0]) != STEPSCOPE_SLICE)
     return reinterpret_cast<const stepscope_task_event*>(record.data())->time_ns;
@@ -49,11 +51,9 @@ absl::Status SchedCollector::Start() {
   std::lock_guard lock(mutex_);
   if (!programs.ok()) {
     state_.state = "unavailable";
-    // ErrnoStatus puts the next step behind the last "; ".
-    std::string message(programs.status().message());
-    size_t split = message.rfind("; ");
-    state_.reason = message.substr(0, split);
-    if (split != std::string::npos) state_.next_step = message.substr(split + 2);
+    const CollectorState failure = DescribeFailure(programs.status());
+    state_.reason = failure.reason;
+    state_.next_step = failure.next_step;
     return programs.status();
   }
   programs_ = *std::move(programs);
@@ -65,6 +65,7 @@ absl::Status SchedCollector::Start() {
     return ErrnoStatus(errno, "epoll_ctl(eventfd of the sched thread)");
   }
   state_.level = "full";
+  state_.works = kWorks;
   state_.state = "idle";
   thread_.Start([this] { Wait(); },
                 [this] {

@@ -34,8 +34,9 @@
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_programs.h"
 #include "daemon/collector/sched_rows.h"
-#include "daemon/collector/task_table.h"
+#include "daemon/collector/slice_source.h"
 #include "daemon/collector/task_observer.h"
+#include "daemon/collector/task_table.h"
 #include "daemon/pipeline/delivery.h"
 
 namespace stepscope {
@@ -71,29 +72,25 @@ struct SchedBooks {
   uint64_t closed_threads = 0;
 };
 
-class SchedCollector {
+class SchedCollector final : public SliceSource {
  public:
   /// `sink`, `observer` (may be null) and `clock` outlive the collector.
   SchedCollector(SchedOptions options, DeliverySink* sink, TaskObserver* observer, const Clock* clock);
-  ~SchedCollector();
+  ~SchedCollector() override;
 
   /// Loads the programs and starts the thread. On an error State() says which rights are missing; Track then fails, nothing else.
   absl::Status Start();
-  /// Follows `root`, its threads and its descendants, now and later; returns when they are. A child that waits before its exec
-  /// is followed from that exec on.
-  absl::Status Track(Pid root, RunId run);
-  /// Stops following a run after delivering what was recorded. OK if it was not tracked.
-  absl::Status Untrack(RunId run);
-  /// Delivers everything recorded before the call, losses included.
-  absl::Status Flush();
-  /// Delivers, detaches, joins. Idempotent.
-  void Stop();
+  /// A child of `root` that waits before its exec is followed from that exec on.
+  absl::Status Track(Pid root, RunId run) override;
+  absl::Status Untrack(RunId run) override;
+  absl::Status Flush() override;
+  void Stop() override;  ///< detaches, too
+  CollectorState State() const override;
+  /// Empty while nothing is tracked.
+  std::vector<OpenTurn> OpenTurns() override;
 
   SchedCounters Counters() const;
-  CollectorState State() const;
   absl::StatusOr<SchedBooks> Books(RunId run);
-  /// What every followed thread does right now; empty while nothing is tracked.
-  std::vector<OpenTurn> OpenTurns();
 
  private:
   struct TrackedRun {
