@@ -22,6 +22,7 @@
 #include "daemon/collector/slice_source.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
+#include "daemon/ingest/inner_tids.h"
 #include "daemon/job_observer.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/live/utilization.h"
@@ -104,6 +105,9 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<TableReader> reader_;
+  InnerTids inner_tids_{&clock_, [this] {
+                          if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
+                        }};
   std::unique_ptr<JobObserver> observer_;
   std::unique_ptr<SliceSource> sched_;  ///< null: switched off
   std::unique_ptr<Sampler> sampler_;
@@ -171,9 +175,7 @@ absl::Status RunningDaemon::StartSources() {
   pipeline_->Start();
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
-  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &clock_, [this] {
-    if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
-  });
+  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &inner_tids_);
   live_ = std::make_unique<LiveUtilization>(
       LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_,
                              [this] { return sched_ != nullptr ? sched_->OpenTurns() : std::vector<OpenTurn>(); }});
@@ -189,7 +191,7 @@ absl::Status RunningDaemon::StartSources() {
   }
   STEPSCOPE_RETURN_IF_ERROR(jobs_->Load());
   STEPSCOPE_ASSIGN_OR_RETURN(
-      ingest_, Ingest::Start({.socket_path = config_.agent_socket}, {store_.get(), pipeline_.get(), &clocks_, observer_.get()}));
+      ingest_, Ingest::Start({.socket_path = config_.agent_socket}, {store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_}));
   return absl::OkStatus();
 }
 
