@@ -19,7 +19,7 @@ namespace stepscope {
 struct ProcessSample {
   int32_t rank = -1;  ///< the rank it works for
   Pid parent;
-  std::optional<SchedStat> main_thread;
+  std::optional<ThreadSums> main_thread;
   std::optional<int64_t> cpu_ns;
 };
 struct JobSample {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/collector/own/thread_sums.h"
+#include "base/thread_sums.h"
 #include "daemon/collector/own/thread_turns.h"
 #include "daemon/collector/task_table.h"
 

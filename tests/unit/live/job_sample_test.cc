@@ -14,10 +14,10 @@ ProcessKey Key(int32_t pid) { return {Pid{pid}, pid * 10}; }
 JobSample Torchrun(int64_t rank0_running_ns, int64_t rank0_runnable_ns, int64_t cpu_ns) {
   JobSample sample;
   sample.job.ranks = {{0, 0, 2, 0, Key(11), true}, {1, 1, 2, 0, Key(12), true}};
-  sample.processes[Key(10)] = {-1, Pid{1}, SchedStat{}, 0};
-  sample.processes[Key(11)] = {0, Pid{10}, SchedStat{rank0_running_ns, rank0_runnable_ns}, cpu_ns};
-  sample.processes[Key(12)] = {1, Pid{10}, SchedStat{}, 0};
-  sample.processes[Key(13)] = {0, Pid{11}, SchedStat{}, cpu_ns};
+  sample.processes[Key(10)] = {-1, Pid{1}, ThreadSums{}, 0};
+  sample.processes[Key(11)] = {0, Pid{10}, ThreadSums{rank0_running_ns, rank0_runnable_ns}, cpu_ns};
+  sample.processes[Key(12)] = {1, Pid{10}, ThreadSums{}, 0};
+  sample.processes[Key(13)] = {0, Pid{11}, ThreadSums{}, cpu_ns};
   return sample;
 }
 

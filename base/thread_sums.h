@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel counts of one thread since it began, from /proc/PID/task/TID/schedstat: readable for every visible process,
-// without any right. The base of what is known where turns are not.
+// without any right.
 #pragma once
 
 #include <cstdint>
