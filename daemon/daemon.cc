@@ -22,9 +22,10 @@
 #include "daemon/collector/slice_source.h"
 #include "daemon/discovery.h"
 #include "daemon/ingest/ingest.h"
+#include "daemon/ingest/inner_tids.h"
 #include "daemon/job_observer.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/live/utilization.h"
+#include "daemon/live/rank_sampler.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/rpc/server.h"
 #include "daemon/sources_from_config.h"
@@ -104,6 +105,9 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<TableReader> reader_;
+  InnerTids inner_tids_{&clock_, [this] {
+                          if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
+                        }};
   std::unique_ptr<JobObserver> observer_;
   std::unique_ptr<SliceSource> sched_;  ///< null: switched off
   std::unique_ptr<Sampler> sampler_;
@@ -111,7 +115,7 @@ class RunningDaemon final : public Daemon {
   DoctorCheck rights_;  ///< under rights_mu_; what is left after DropRights; no name before it
   std::unique_ptr<Uploader> uploader_;
   std::unique_ptr<Ingest> ingest_;
-  std::unique_ptr<LiveUtilization> live_;
+  std::unique_ptr<RankSampler> live_;
   std::unique_ptr<RpcServer> rpc_;
   std::unique_ptr<WebServer> web_;
   std::string grpc_address_;
@@ -171,12 +175,10 @@ absl::Status RunningDaemon::StartSources() {
   pipeline_->Start();
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
-  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &clock_, [this] {
-    if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
-  });
-  live_ = std::make_unique<LiveUtilization>(
-      LiveUtilization::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_,
-                             [this] { return sched_ != nullptr ? sched_->OpenTurns() : std::vector<OpenTurn>(); }});
+  observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &inner_tids_);
+  live_ = std::make_unique<RankSampler>(
+      RankSampler::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_,
+                         [this] { return sched_ != nullptr ? sched_->OpenTurns() : std::vector<OpenTurn>(); }});
   live_->Start();
   sched_ = SliceSourceFrom(config_, pipeline_.get(), observer_.get(), &clock_);
   sampler_ = std::make_unique<Sampler>(MetricSourcesFrom(config_), pipeline_.get(), &clock_,
@@ -188,8 +190,8 @@ absl::Status RunningDaemon::StartSources() {
     uploader_->Start();
   }
   STEPSCOPE_RETURN_IF_ERROR(jobs_->Load());
-  STEPSCOPE_ASSIGN_OR_RETURN(
-      ingest_, Ingest::Start({.socket_path = config_.agent_socket}, {store_.get(), pipeline_.get(), &clocks_, observer_.get()}));
+  STEPSCOPE_ASSIGN_OR_RETURN(ingest_, Ingest::Start({.socket_path = config_.agent_socket},
+                                                    {store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_}));
   return absl::OkStatus();
 }
 

@@ -17,16 +17,16 @@ void JobObserver::NoteRanks() {
 
 void JobObserver::OnThread(const ThreadFacts& thread) {
   const auto host_tid = static_cast<int32_t>(thread.key.c);
-  if (thread.inner_tid > 0 && thread.inner_tid != host_tid) tids_.Began(ProcessOf(thread.key), thread.inner_tid, host_tid);
+  if (thread.inner_tid > 0 && thread.inner_tid != host_tid) tids_->Began(ProcessOf(thread.key), thread.inner_tid, host_tid);
   jobs_->OnThread(thread.run, thread.is_new ? 1 : 0);
 }
 
 void JobObserver::OnThreadExit(RunId, const EntityKey& thread, const ThreadTotals&) {
-  tids_.Ended(ProcessOf(thread), static_cast<int32_t>(thread.c));
+  tids_->Ended(ProcessOf(thread), static_cast<int32_t>(thread.c));
 }
 
 void JobObserver::OnProcessExit(RunId run, ProcessKey process, size_t) {
-  tids_.Ended(process);
+  tids_->Ended(process);
   NoteRank(run, process);
   jobs_->OnProcessExit(run, process);
   const std::lock_guard lock(mu_);

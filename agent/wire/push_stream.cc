@@ -47,7 +47,6 @@ bool PushStream::Open(void* memory, RingDrain* drain, const uint8_t* nonce, size
   settings_ = PushSettings{};
   closed_ = false;
   acknowledged_ = false;
-  grpc_status_ = -1;
   span_ = {};
   front_bytes_ = front_sent_ = 0;
   data_sent_ = 0;
@@ -115,7 +114,6 @@ size_t PushStream::TakeOutgoing(uint8_t* buffer, size_t capacity) {
       front_bytes_ = WriteRequestFront(span_, front_, sizeof(front_));
       front_sent_ = 0;
       data_sent_ = 0;
-      bytes_pushed_ += span_.to - span_.from;
       continue;
     }
     const bool in_front = front_sent_ < front_bytes_;
@@ -158,13 +156,7 @@ bool PushStream::TakeReplyBytes(const uint8_t* data, size_t bytes) {
 
 int PushStream::OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_bytes, const uint8_t* value,
                          size_t value_bytes, uint8_t, void* self) {
-  auto* stream = static_cast<PushStream*>(self);
-  if (Is(name, name_bytes, ":status") && !Is(value, value_bytes, "200")) stream->closed_ = true;
-  if (Is(name, name_bytes, "grpc-status")) {
-    int status = 0;
-    for (size_t i = 0; i < value_bytes && i < 3; ++i) status = status * 10 + (value[i] - '0');
-    stream->grpc_status_ = status;
-  }
+  if (Is(name, name_bytes, ":status") && !Is(value, value_bytes, "200")) static_cast<PushStream*>(self)->closed_ = true;
   return 0;
 }
 

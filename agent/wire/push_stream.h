@@ -21,7 +21,7 @@ class PushStream {
   // (servers other than the daemon). False: the session could not be made.
   bool Open(void* memory, RingDrain* drain, const uint8_t* nonce, size_t nonce_bytes);
 
-  // Bytes that came from the server. False: the stream is over or broken; see grpc_status().
+  // Bytes that came from the server. False: the stream is over or broken.
   bool Received(const uint8_t* bytes, size_t count);
 
   // What to send now: valid until the next call. 0 = nothing, negative = the session failed.
@@ -32,9 +32,7 @@ class PushStream {
 
   bool closed() const { return closed_; }
   bool acknowledged() const { return acknowledged_; }  // at least one reply came
-  int grpc_status() const { return grpc_status_; }     // -1: not told
   const PushSettings& settings() const { return settings_; }
-  uint64_t bytes_pushed() const { return bytes_pushed_; }  // ring bytes handed to HTTP/2
 
  private:
   static constexpr size_t kReplyMaxBytes = 16u << 10;
@@ -59,8 +57,6 @@ class PushStream {
   int32_t stream_id_ = 0;
   bool closed_ = false;
   bool acknowledged_ = false;
-  int grpc_status_ = -1;
-  uint64_t bytes_pushed_ = 0;
 
   RingSpan span_ = {};  // being sent: its front, then its data
   uint8_t front_[64] = {};

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace stepscope {
 
 struct CollectorState {
@@ -19,5 +21,8 @@ struct CollectorState {
   std::string works{};        ///< what this level records
   std::string lacks{};        ///< what the next level would add
 };
+
+/// A Status made by ErrnoStatus ("step: EPERM: text; next step") taken apart into failed_step, error, reason and next_step.
+CollectorState DescribeFailure(const absl::Status& status);
 
 }  // namespace stepscope

@@ -13,7 +13,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "daemon/collector/sched_proc_scan.h"
-#include "daemon/collector/sched_task_table.h"
+#include "daemon/collector/task_table.h"
 #include "trace/schema.h"
 
 namespace stepscope {

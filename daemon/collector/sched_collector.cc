@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sched thread: its loop, its mailbox, draining and the books. What records mean for the task table is in
+// The sched thread: what it waits for, draining and the books. What records mean for the task table is in
 // sched_follow.cc.
 #include "daemon/collector/sched_collector.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 
 #include "base/status.h"
 
@@ -22,6 +19,8 @@ namespace {
 // A record is in its ring within microseconds of its time; with several rings, younger ones wait for the next drain.
 constexpr int64_t kSettleNs = 1 * kNsPerMillisecond;
 constexpr int64_t kBooksPeriodNs = kNsPerSecond;
+
+constexpr char kWorks[] = "every turn of every thread: waits, wakers, system calls, faults, and the kernel's own counts";
 
 uint64_t TimeOf(std::span<const std::byte> record) {
   if (static_cast<uint8_t>(record[0]) != STEPSCOPE_SLICE)
@@ -52,40 +51,38 @@ absl::Status SchedCollector::Start() {
   std::lock_guard lock(mutex_);
   if (!programs.ok()) {
     state_.state = "unavailable";
-    // ErrnoStatus puts the next step behind the last "; ".
-    std::string message(programs.status().message());
-    size_t split = message.rfind("; ");
-    state_.reason = message.substr(0, split);
-    if (split != std::string::npos) state_.next_step = message.substr(split + 2);
+    const CollectorState failure = DescribeFailure(programs.status());
+    state_.reason = failure.reason;
+    state_.next_step = failure.next_step;
     return programs.status();
   }
   programs_ = *std::move(programs);
   programs_->SetClass(getpid(), STEPSCOPE_CLASS_US);
-  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  STEPSCOPE_RETURN_IF_ERROR(thread_.Open());
   epoll_event event{};
   event.events = EPOLLIN;
-  if (!wake_.ok() || epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
-    return ErrnoStatus(errno, "eventfd of the sched thread");
+  if (epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, thread_.wake_fd(), &event) != 0) {
+    return ErrnoStatus(errno, "epoll_ctl(eventfd of the sched thread)");
   }
   state_.level = "full";
+  state_.works = kWorks;
   state_.state = "idle";
-  thread_ = std::thread([this] { Loop(); });
-  pthread_setname_np(thread_.native_handle(), "sched");
+  thread_.Start([this] { Wait(); },
+                [this] {
+                  if (programs_->attached()) Tick();
+                });
   return absl::OkStatus();
 }
 
 void SchedCollector::Stop() {
-  if (!thread_.joinable()) return;
-  Post([this] {
+  thread_.Stop([this] {
     DrainRings(/*until_now=*/true);
     CheckBooks();
     Deliver();
     programs_->Detach();
     std::lock_guard lock(mutex_);
-    stopping_ = true;
     state_.state = "off";
   });
-  thread_.join();
 }
 
 absl::Status SchedCollector::Track(Pid root, RunId run) {
@@ -93,10 +90,10 @@ absl::Status SchedCollector::Track(Pid root, RunId run) {
 }
 
 absl::Status SchedCollector::Untrack(RunId run) {
-  if (std::this_thread::get_id() != thread_.get_id()) {
+  if (!thread_.IsCurrent()) {
     return Call([this, run] { return UntrackNow(run); });
   }
-  Post([this, run] { UntrackNow(run).IgnoreError(); });
+  thread_.Post([this, run] { UntrackNow(run).IgnoreError(); });
   return absl::OkStatus();
 }
 
@@ -154,7 +151,6 @@ CollectorState SchedCollector::State() const {
 }
 
 absl::Status SchedCollector::Call(std::function<absl::Status()> work) {
-  std::promise<absl::Status> answer;
   {
     std::lock_guard lock(mutex_);
     if (programs_ == nullptr) {
@@ -162,46 +158,14 @@ absl::Status SchedCollector::Call(std::function<absl::Status()> work) {
                                                        state_.reason.empty() ? "the collector was not started" : state_.reason,
                                                        state_.next_step.empty() ? "start it first" : state_.next_step));
     }
-    if (stopping_) return absl::UnavailableError("the sched collector is stopping");
-    posted_.push_back([&] { answer.set_value(work()); });
   }
-  eventfd_write(wake_.get(), 1);
-  return answer.get_future().get();
-}
-
-void SchedCollector::Post(std::function<void()> work) {
-  {
-    std::lock_guard lock(mutex_);
-    posted_.push_back(std::move(work));
-  }
-  eventfd_write(wake_.get(), 1);
-}
-
-void SchedCollector::Loop() {
-  for (;;) {
-    Wait();
-    RunPosted();
-    std::lock_guard lock(mutex_);
-    if (stopping_ && posted_.empty()) return;
-  }
-}
-
-void SchedCollector::RunPosted() {
-  std::vector<std::function<void()>> work;
-  {
-    std::lock_guard lock(mutex_);
-    work.swap(posted_);
-  }
-  for (auto& item : work) item();
-  if (programs_->attached()) Tick();
+  return thread_.Call(std::move(work));
 }
 
 void SchedCollector::Wait() {
   int timeout_ms = programs_->attached() ? static_cast<int>(options_.drain_period.count()) : -1;
   epoll_event events[4];
   epoll_wait(programs_->wake_fd(), events, 4, timeout_ms);
-  eventfd_t ignored;
-  eventfd_read(wake_.get(), &ignored);
 }
 
 void SchedCollector::Tick() {

@@ -20,7 +20,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,15 +27,16 @@
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "base/unique_fd.h"
 #include "daemon/collector/collector_state.h"
+#include "daemon/collector/mailbox_thread.h"
 #include "daemon/collector/occupant_names.h"
 #include "daemon/collector/open_turn.h"
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_programs.h"
 #include "daemon/collector/sched_rows.h"
-#include "daemon/collector/sched_task_table.h"
+#include "daemon/collector/slice_source.h"
 #include "daemon/collector/task_observer.h"
+#include "daemon/collector/task_table.h"
 #include "daemon/pipeline/delivery.h"
 
 namespace stepscope {
@@ -72,29 +72,25 @@ struct SchedBooks {
   uint64_t closed_threads = 0;
 };
 
-class SchedCollector {
+class SchedCollector final : public SliceSource {
  public:
   /// `sink`, `observer` (may be null) and `clock` outlive the collector.
   SchedCollector(SchedOptions options, DeliverySink* sink, TaskObserver* observer, const Clock* clock);
-  ~SchedCollector();
+  ~SchedCollector() override;
 
   /// Loads the programs and starts the thread. On an error State() says which rights are missing; Track then fails, nothing else.
   absl::Status Start();
-  /// Follows `root`, its threads and its descendants, now and later; returns when they are. A child that waits before its exec
-  /// is followed from that exec on.
-  absl::Status Track(Pid root, RunId run);
-  /// Stops following a run after delivering what was recorded. OK if it was not tracked.
-  absl::Status Untrack(RunId run);
-  /// Delivers everything recorded before the call, losses included.
-  absl::Status Flush();
-  /// Delivers, detaches, joins. Idempotent.
-  void Stop();
+  /// A child of `root` that waits before its exec is followed from that exec on.
+  absl::Status Track(Pid root, RunId run) override;
+  absl::Status Untrack(RunId run) override;
+  absl::Status Flush() override;
+  void Stop() override;  ///< detaches, too
+  CollectorState State() const override;
+  /// Empty while nothing is tracked.
+  std::vector<OpenTurn> OpenTurns() override;
 
   SchedCounters Counters() const;
-  CollectorState State() const;
   absl::StatusOr<SchedBooks> Books(RunId run);
-  /// What every followed thread does right now; empty while nothing is tracked.
-  std::vector<OpenTurn> OpenTurns();
 
  private:
   struct TrackedRun {
@@ -119,11 +115,8 @@ class SchedCollector {
 
   // Any thread.
   absl::Status Call(std::function<absl::Status()> work);
-  void Post(std::function<void()> work);
 
   // The sched thread.
-  void Loop();
-  void RunPosted();
   void Wait();
   void Tick();
   void DrainRings(bool until_now);
@@ -138,7 +131,7 @@ class SchedCollector {
   absl::StatusOr<uint8_t> ClassFor(RunId run);
   bool FollowFoundDescendants(uint8_t klass, RunId run);
   void FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
-  TrackedProcess& Follow(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
+  TrackedProcess& Follow(ProcessKey key, RunId run, ProcessKey parent);
   void FollowFoundThreads(TrackedProcess& process);
   void PrepareThreads(int32_t tgid);
   void NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new);
@@ -157,13 +150,10 @@ class SchedCollector {
   const int64_t tick_ns_;  ///< of USER_HZ
 
   std::unique_ptr<SchedPrograms> programs_;
-  unique_fd wake_;
-  std::thread thread_;
+  MailboxThread thread_{"sched"};
 
   mutable std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // under mutex_
-  CollectorState state_;                       // under mutex_
-  bool stopping_ = false;                      // under mutex_
+  CollectorState state_;  // under mutex_
 
   TaskTable tasks_;
   OccupantNames occupants_;

@@ -65,13 +65,13 @@ void SchedCollector::HandleTaskEvent(const stepscope_task_event& event) {
   if (process == nullptr) {
     ProcessKey parent;
     if (TrackedProcess* known = tasks_.Process(static_cast<int32_t>(event.parent_tgid))) parent = known->key;
-    process = &Follow(key, tracked->second.run, event.klass, parent);
+    process = &Follow(key, tracked->second.run, parent);
   }
   int32_t tid = static_cast<int32_t>(event.tid);
   if (event.type == STEPSCOPE_TASK_EXEC && event.old_tid != event.tid) tasks_.RemoveThread(static_cast<int32_t>(event.old_tid));
   TrackedThread* thread = tasks_.Thread(tid);
   bool is_new = thread == nullptr || thread->tgid != tgid;
-  if (is_new) thread = &tasks_.AddThread(*process, tid, {});
+  if (is_new) thread = &tasks_.AddThread(*process, tid);
   std::string comm(event.comm, strnlen(event.comm, sizeof(event.comm)));
   InnerIds inner{static_cast<int32_t>(event.inner_tid), static_cast<int32_t>(event.inner_tgid), event.pid_ns};
   NameThread(*thread, std::move(comm), inner, is_new);
@@ -158,12 +158,12 @@ bool SchedCollector::FollowFoundDescendants(uint8_t klass, RunId run) {
 void SchedCollector::FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent) {
   PrepareThreads(key.pid.value);
   programs_->SetClass(key.pid.value, klass);
-  FollowFoundThreads(Follow(key, run, klass, parent));
+  FollowFoundThreads(Follow(key, run, parent));
 }
 
 // The kernel side has the class already when it announces a process; setting it again here could hit a reused id.
-TrackedProcess& SchedCollector::Follow(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent) {
-  TrackedProcess& process = tasks_.AddProcess(key, run, klass);
+TrackedProcess& SchedCollector::Follow(ProcessKey key, RunId run, ProcessKey parent) {
+  TrackedProcess& process = tasks_.AddProcess(key, run);
   if (observer_ != nullptr) observer_->OnProcess(run, key, parent);
   NameProcess(process);
   return process;
@@ -174,7 +174,7 @@ void SchedCollector::FollowFoundThreads(TrackedProcess& process) {
   PrepareThreads(tgid);
   for (int32_t tid : proc_.Threads(tgid)) {
     if (TrackedThread* known = tasks_.Thread(tid); known != nullptr && known->tgid == tgid) continue;
-    TrackedThread& thread = tasks_.AddThread(process, tid, {});
+    TrackedThread& thread = tasks_.AddThread(process, tid);
     NameThread(thread, proc_.Comm(tgid, tid), proc_.Inner(tgid, tid), /*is_new=*/true);
   }
 }

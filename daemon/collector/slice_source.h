@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SliceSource: what the daemon asks of whatever records CPU scheduling here, at any level of rights. Implemented by the full
-// collector (eBPF, own/slice_ladder.cc) and by OwnCollector (perf events or /proc); the ladder picks one when the daemon starts.
+// SliceSource: what the daemon asks of whatever records CPU scheduling here, at any level of rights. Implemented by
+// SchedCollector (eBPF) and by OwnCollector (perf events or /proc); own/slice_ladder.h picks one when the daemon starts.
 // Thread rule: any thread, except that a source's own thread calls nothing but Untrack.
 #pragma once
 

@@ -291,8 +291,9 @@ absl::StatusOr<SessionPtr> IngestCore::NewSession(const Hello& hello, PeerProces
     if (const auto core = weak.lock()) core->work_->Post([core, session] { core->Over(session); });
   };
   const ClockId clock = identity.clock;
-  auto session = std::make_shared<Session>(Session::Parts{parts_.store, parts_.sink, parts_.clocks, parts_.jobs, stats_, over},
-                                           std::move(identity), std::move(process), hello.message.pid, std::move(file));
+  auto session =
+      std::make_shared<Session>(Session::Parts{parts_.store, parts_.sink, parts_.clocks, parts_.jobs, parts_.tids, stats_, over},
+                                std::move(identity), std::move(process), hello.message.pid, std::move(file));
   if (absl::Status loaded = session->Load(); !loaded.ok()) {
     parts_.clocks->Forget(clock);
     return loaded;

@@ -16,7 +16,8 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "daemon/ingest/ingest_stats.h"
-#include "daemon/ingest/session_jobs.h"
+#include "daemon/ingest/inner_tids.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/pipeline/clock_registry.h"
 #include "daemon/pipeline/delivery.h"
 #include "storage/store.h"
@@ -37,6 +38,7 @@ class Ingest {
     DeliverySink* sink;
     ClockRegistry* clocks;
     SessionJobs* jobs;
+    const InnerTids* tids;
   };
   /// Listens and starts. Errors name the socket path and what to do.
   static absl::StatusOr<std::unique_ptr<Ingest>> Start(const Options& options, const Parts& parts);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,13 +25,16 @@ class InnerTids {
  public:
   static constexpr int64_t kKeptNs = 10 * kNsPerSecond;
 
-  explicit InnerTids(const Clock* clock) : clock_(clock) {}
+  /// `catch_up` makes the collector tell all it has read up to now.
+  InnerTids(const Clock* clock, std::function<void()> catch_up) : clock_(clock), catch_up_(std::move(catch_up)) {}
 
   void Began(ProcessKey process, int32_t inner_tid, int32_t host_tid);
   void Ended(ProcessKey process, int32_t host_tid);
   /// The process with all its threads.
   void Ended(ProcessKey process);
   std::optional<int32_t> Host(ProcessKey process, int32_t inner_tid) const;
+  /// Returns when every thread that was announced before the call is known.
+  void CatchUp() const { catch_up_(); }
 
  private:
   using Thread = std::pair<ProcessKey, int32_t>;
@@ -43,6 +47,7 @@ class InnerTids {
   void ForgetPast();
 
   const Clock* const clock_;
+  const std::function<void()> catch_up_;
   mutable std::mutex mu_;
   std::map<Thread, int32_t> hosts_;  ///< by inner tid
   std::map<Thread, int32_t> alive_;  ///< by host tid: the inner tid

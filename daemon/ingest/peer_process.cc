@@ -82,15 +82,15 @@ absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid) {
 int32_t HostTids::Of(int32_t inner) {
   if (!own_namespace_) return inner;
   if (inner == inner_pid_) return process_.pid.value;
-  if (const auto announced = jobs_->HostTid(process_, inner)) return *announced;
+  if (const auto host = announced_->Host(process_, inner)) return *host;
   auto found = scanned_.find(inner);
   if (found == scanned_.end()) {
     Scan();
     found = scanned_.find(inner);
   }
   if (found != scanned_.end()) return found->second;
-  jobs_->CatchUpThreads();
-  const int32_t host = jobs_->HostTid(process_, inner).value_or(-inner);
+  announced_->CatchUp();
+  const int32_t host = announced_->Host(process_, inner).value_or(-inner);
   if (host < 0) scanned_[inner] = host;
   return host;
 }

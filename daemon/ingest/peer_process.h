@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
-#include "daemon/ingest/session_jobs.h"
+#include "daemon/ingest/inner_tids.h"
 #include "daemon/jobs/job_table.h"
 
 namespace stepscope {
@@ -30,9 +30,9 @@ absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid);
 /// of its tasks.
 class HostTids {
  public:
-  /// `jobs` outlives this.
-  HostTids(const PeerProcess& peer, int32_t inner_pid, SessionJobs* jobs)
-      : process_(peer.key), inner_pid_(inner_pid), own_namespace_(peer.own_pid_namespace), jobs_(jobs) {}
+  /// `announced` outlives this.
+  HostTids(const PeerProcess& peer, int32_t inner_pid, const InnerTids* announced)
+      : process_(peer.key), inner_pid_(inner_pid), own_namespace_(peer.own_pid_namespace), announced_(announced) {}
   /// -inner when the thread was gone before it could be looked up.
   int32_t Of(int32_t inner);
   /// Another thread has that inner tid now.
@@ -44,7 +44,7 @@ class HostTids {
   ProcessKey process_;
   int32_t inner_pid_;
   bool own_namespace_;
-  SessionJobs* jobs_;
+  const InnerTids* announced_;
   std::unordered_map<int32_t, int32_t> scanned_;
 };
 

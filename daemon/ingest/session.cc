@@ -23,7 +23,7 @@ RingBytes BytesOf(const std::string& data) { return std::as_bytes(std::span(data
 Session::Session(Parts parts, SessionIdentity identity, PeerProcess peer, int32_t inner_pid, RingFile file)
     : parts_(std::move(parts)),
       peer_(std::move(peer)),
-      tids_(peer_, inner_pid, parts_.jobs),
+      tids_(peer_, inner_pid, parts_.tids),
       identity_(std::move(identity)),
       inner_pid_(inner_pid),
       file_(std::move(file)),

@@ -31,7 +31,7 @@
 #include "daemon/ingest/peer_process.h"
 #include "daemon/ingest/ring_decoder.h"
 #include "daemon/ingest/ring_file.h"
-#include "daemon/ingest/session_jobs.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/pipeline/clock_registry.h"
 #include "daemon/pipeline/delivery.h"
 #include "storage/store.h"
@@ -70,6 +70,7 @@ class Session : public std::enable_shared_from_this<Session> {
     DeliverySink* sink;
     ClockRegistry* clocks;
     SessionJobs* jobs;
+    const InnerTids* tids;
     std::shared_ptr<IngestStats> stats;
     std::function<void(const std::shared_ptr<Session>&)> over;  ///< last delivery stored; on the pipeline thread
   };

@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "base/proc_cgroup.h"
 #include "base/proc_stat.h"
 
 namespace stepscope {
@@ -173,16 +174,10 @@ bool SaysMore(const CgroupPlace& a, const CgroupPlace& b) {
 CgroupPlace ParseCgroups(std::string_view text) {
   CgroupPlace best;
   CgroupPlace host;  // what does not depend on containers
-  while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    const size_t first = line.find(':');
-    const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos || !IsNumber(line.substr(0, first))) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::vector<std::string_view> parts = PartsOf(line.substr(second + 1));
+  for (const ProcCgroup& group : ParseProcCgroup(text)) {
+    const std::vector<std::string_view> parts = PartsOf(group.path);
     TakeSlurm(parts, host);
-    if (controllers.empty() || controllers == "name=systemd") TakeUnit(parts, host);
+    if (group.controllers.empty() || group.controllers == "name=systemd") TakeUnit(parts, host);
     if (CgroupPlace place = ContainersOn(parts); SaysMore(place, best)) best = std::move(place);
   }
   best.slurm_job = std::move(host.slurm_job);

@@ -91,7 +91,24 @@ struct StartJobSpec {
   std::string command;
 };
 
-class JobTable {
+/// What an agent's session needs of jobs, as a seam: JobTable in production, a fake in tests.
+class SessionJobs {
+ public:
+  virtual ~SessionJobs() = default;
+  /// Job of an agent session: the tracked tree the process lives in, else what ClaimOf says: its environment facts
+  /// (STEPSCOPE_JOB, SLURM_JOB_ID, TORCHELASTIC_RUN_ID, …), else its pod, its launcher or itself. Also records its rank.
+  virtual absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid,
+                                              const std::map<std::string, std::string>& facts) = 0;
+  /// A process that ended before anybody read its start time: the newest one with its pid that a running job of the user
+  /// knows; unchanged when there is none.
+  virtual ProcessKey SeenProcess(ProcessKey gone, uint32_t uid) const = 0;
+  virtual void AddFact(RunId run, const std::string& key, const std::string& value) = 0;
+  virtual void AddSenderCpu(RunId run, int64_t cpu_ns) = 0;
+  /// Rank a process works for: its own, or that of its nearest ancestor with one; -1 = none.
+  virtual int32_t RankOf(RunId run, ProcessKey process) const = 0;
+};
+
+class JobTable final : public SessionJobs {
  public:
   /// Called when a process tree begins or ends to be followed (wired to the sched collector), and when a job ended.
   struct Hooks {
@@ -101,24 +118,21 @@ class JobTable {
   };
   /// `proc` is the root of procfs.
   JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks, std::string proc = "/proc");
-  ~JobTable();
+  ~JobTable() override;
 
   /// Reads jobs of earlier daemons; those still marked running are taken up again if a root process lives, else ended.
   absl::Status Load();
 
   /// The tenant is that of the root process where there is one. NOT_FOUND when that ended.
   absl::StatusOr<JobSnapshot> StartJob(StartJobSpec spec);
-  /// Job of an agent session: the tracked tree the process lives in, else what ClaimOf says: its environment facts
-  /// (STEPSCOPE_JOB, SLURM_JOB_ID, TORCHELASTIC_RUN_ID, …), else its pod, its launcher or itself. Also records its rank.
-  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const std::map<std::string, std::string>& facts);
-  /// A process that ended before anybody read its start time: the newest one with its pid that a running job of the user knows.
-  ProcessKey SeenProcess(ProcessKey gone, uint32_t uid) const;
+  absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const std::map<std::string, std::string>& facts) override;
+  ProcessKey SeenProcess(ProcessKey gone, uint32_t uid) const override;
   absl::StatusOr<JobSnapshot> EndJob(RunId run, const std::string& reason);
   /// Removes a finished job from the table (its rows are deleted by the caller).
   absl::Status Forget(RunId run);
 
-  void AddFact(RunId run, const std::string& key, const std::string& value);
-  void AddSenderCpu(RunId run, int64_t cpu_ns);
+  void AddFact(RunId run, const std::string& key, const std::string& value) override;
+  void AddSenderCpu(RunId run, int64_t cpu_ns) override;
   void OnProcess(RunId run, ProcessKey process, ProcessKey parent);  ///< a followed process appeared
   void OnProcessExit(RunId run, ProcessKey process);
   void OnThread(RunId run, int64_t count);
@@ -131,8 +145,7 @@ class JobTable {
   absl::StatusOr<JobSnapshot> Find(const std::string& ref) const;
   absl::StatusOr<JobSnapshot> ByRun(RunId run) const;
   std::vector<ProcessKey> Processes(RunId run) const;  ///< alive ones, with their rank's process first
-  /// Rank a process works for: its own, or that of its nearest ancestor with one; -1 = none.
-  int32_t RankOf(RunId run, ProcessKey process) const;
+  int32_t RankOf(RunId run, ProcessKey process) const override;
   bool AnyRunning() const;
 
  private:

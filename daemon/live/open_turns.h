@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/collector/open_turn.h"
-#include "daemon/live/utilization_sample.h"
+#include "daemon/live/job_sample.h"
 
 namespace stepscope {
 

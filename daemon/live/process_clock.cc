@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <sstream>
-
 namespace stepscope {
 std::optional<ProcStat> ProcessClock::ReadStat(ProcessKey process) const {
   auto stat = ReadProcStat(process.pid, proc_);
@@ -13,12 +11,9 @@ std::optional<ProcStat> ProcessClock::ReadStat(ProcessKey process) const {
   return stat;
 }
 
-std::optional<SchedStat> ProcessClock::MainThread(ProcessKey process) const {
+std::optional<ThreadSums> ProcessClock::MainThread(ProcessKey process) const {
   if (!ReadStat(process)) return std::nullopt;
-  std::istringstream text(ReadProcFile(fmt::format("{0}/{1}/task/{1}/schedstat", proc_, process.pid.value)));
-  SchedStat stat;
-  if (!(text >> stat.running_ns >> stat.runnable_ns)) return std::nullopt;
-  return stat;
+  return ReadThreadSums(proc_, process.pid.value, process.pid.value);
 }
 
 std::optional<int64_t> ProcessClock::CpuNs(ProcessKey process) const {

@@ -8,20 +8,15 @@
 #include <string>
 
 #include "base/proc_stat.h"
+#include "base/thread_sums.h"
 #include "daemon/jobs/job_table.h"
 
 namespace stepscope {
 
-/// /proc/PID/task/TID/schedstat: the kernel's own sums since the thread began.
-struct SchedStat {
-  int64_t running_ns = 0;
-  int64_t runnable_ns = 0;
-};
-
 class ProcessClock {
  public:
   explicit ProcessClock(std::string proc) : proc_(std::move(proc)) {}
-  std::optional<SchedStat> MainThread(ProcessKey process) const;
+  std::optional<ThreadSums> MainThread(ProcessKey process) const;
   /// User + system time of all threads, in steps of a clock tick (10 ms).
   std::optional<int64_t> CpuNs(ProcessKey process) const;
   std::optional<Pid> Parent(ProcessKey process) const;

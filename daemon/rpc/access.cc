@@ -49,6 +49,11 @@ absl::StatusOr<JobSnapshot> Access::Resolve(const Caller& caller, const std::str
   return absl::NotFoundError(fmt::format("no job \"{}\" {}; there is: {}", ref.substr(0, 256), whose, known));
 }
 
+absl::StatusOr<JobSnapshot> Access::JobOf(const std::string& peer, const std::string& ref) const {
+  STEPSCOPE_ASSIGN_OR_RETURN(const Caller caller, Identify(peer));
+  return Resolve(caller, ref);
+}
+
 /// "JOB@RUN", "@RUN".
 std::optional<JobSnapshot> Access::NamedRun(const Caller& caller, std::string_view ref) const {
   const size_t at = ref.rfind('@');

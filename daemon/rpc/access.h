@@ -34,6 +34,8 @@ class Access {
   /// The caller's job of that name, id or full id, with "@RUN" behind it one of its runs; "" and "last" = the newest job.
   /// A job speaks of its newest run, and `runs` lists all; a run that was named speaks of itself alone.
   absl::StatusOr<JobSnapshot> Resolve(const Caller& caller, const std::string& ref) const;
+  /// Authorise and find: Resolve for whoever is behind `peer`.
+  absl::StatusOr<JobSnapshot> JobOf(const std::string& peer, const std::string& ref) const;
   /// Newest run of each of the caller's jobs, newest first.
   std::vector<JobSnapshot> List(const Caller& caller) const;
   /// Real uid of a live process. NOT_FOUND when there is none.

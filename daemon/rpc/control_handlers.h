@@ -22,7 +22,6 @@ class ControlHandlers {
   absl::Status GetDoctor(Call& call, const v1::GetDoctorRequest& request, v1::Doctor* response) const;
 
  private:
-  absl::StatusOr<JobSnapshot> JobOf(const Call& call, const std::string& ref) const;
   absl::StatusOr<StartJobSpec> SpecOf(const Caller& caller, const v1::StartJobRequest& request) const;
 
   const RpcParts& parts_;

@@ -36,11 +36,6 @@ absl::Status CheckRequest(const v1::StartJobRequest& request) {
 
 }  // namespace
 
-absl::StatusOr<JobSnapshot> ControlHandlers::JobOf(const Call& call, const std::string& ref) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const Caller caller, access_->Identify(call.peer));
-  return access_->Resolve(caller, ref);
-}
-
 absl::StatusOr<StartJobSpec> ControlHandlers::SpecOf(const Caller& caller, const v1::StartJobRequest& request) const {
   StartJobSpec spec;
   spec.name = request.name();
@@ -75,7 +70,7 @@ absl::Status ControlHandlers::StartJob(Call& call, const v1::StartJobRequest& re
 }
 
 absl::Status ControlHandlers::EndJob(Call& call, const v1::EndJobRequest& request, v1::Job* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(JobSnapshot job, access_->JobOf(call.peer, request.job()));
   if (!IsOver(job)) {
     if (parts_.flush_sessions) STEPSCOPE_RETURN_IF_ERROR(parts_.flush_sessions(job.run));
     STEPSCOPE_RETURN_IF_ERROR(parts_.totals->Drain());
@@ -89,7 +84,7 @@ absl::Status ControlHandlers::DeleteJob(Call& call, const v1::DeleteJobRequest& 
   if (request.job().empty()) {
     return absl::InvalidArgumentError("DeleteJob does not guess: name the job, or say \"last\"; `stepscope jobs` lists them");
   }
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   if (!IsOver(job)) {
     return absl::FailedPreconditionError(
         fmt::format("job {} is still {}; end it first (`stepscope end {}`)", job.name, JobStateName(job.state), job.name));

@@ -16,33 +16,25 @@ class ImportNotBuilt final : public grpc::ServerReadReactor<v1::ImportRequest> {
 
 }  // namespace
 
-template <typename Request, typename Response>
-grpc::ServerUnaryReactor* ControlService::Run(Context* context, const Request* request, Response* response,
-                                              absl::Status (ControlHandlers::*handler)(Call&, const Request&, Response*) const) {
-  return RunOnPool<Request, Response>(
-      *pool_, context, request, response,
-      [this, handler](Call& call, const Request& in, Response* out) { return (handlers_.*handler)(call, in, out); });
-}
-
 grpc::ServerUnaryReactor* ControlService::StartJob(Context* context, const v1::StartJobRequest* request, v1::Job* response) {
-  return Run(context, request, response, &ControlHandlers::StartJob);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &ControlHandlers::StartJob);
 }
 grpc::ServerUnaryReactor* ControlService::EndJob(Context* context, const v1::EndJobRequest* request, v1::Job* response) {
-  return Run(context, request, response, &ControlHandlers::EndJob);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &ControlHandlers::EndJob);
 }
 grpc::ServerUnaryReactor* ControlService::DeleteJob(Context* context, const v1::DeleteJobRequest* request,
                                                     v1::DeleteJobResponse* response) {
-  return Run(context, request, response, &ControlHandlers::DeleteJob);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &ControlHandlers::DeleteJob);
 }
 grpc::ServerUnaryReactor* ControlService::Upload(Context* context, const v1::UploadRequest* request, v1::UploadState* response) {
-  return Run(context, request, response, &ControlHandlers::Upload);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &ControlHandlers::Upload);
 }
 grpc::ServerUnaryReactor* ControlService::GetUpload(Context* context, const v1::GetUploadRequest* request,
                                                     v1::UploadState* response) {
-  return Run(context, request, response, &ControlHandlers::GetUpload);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &ControlHandlers::GetUpload);
 }
 grpc::ServerUnaryReactor* ControlService::GetDoctor(Context* context, const v1::GetDoctorRequest* request, v1::Doctor* response) {
-  return Run(context, request, response, &ControlHandlers::GetDoctor);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &ControlHandlers::GetDoctor);
 }
 
 grpc::ServerUnaryReactor* ControlService::Attach(Context* context, const v1::AttachRequest*, v1::AttachResponse*) {

@@ -28,10 +28,6 @@ class ControlService final : public v1::ControlService::CallbackService {
   grpc::ServerReadReactor<v1::ImportRequest>* Import(Context* context, v1::ImportResponse*) override;
 
  private:
-  template <typename Request, typename Response>
-  Reactor* Run(Context* context, const Request* request, Response* response,
-               absl::Status (ControlHandlers::*handler)(Call&, const Request&, Response*) const);
-
   QueryPool* pool_;
   ControlHandlers handlers_;
 };

@@ -47,7 +47,7 @@ void AddCheck(v1::Doctor* doctor, const DoctorCheck& check) {
 }  // namespace
 
 absl::Status ControlHandlers::Upload(Call& call, const v1::UploadRequest& request, v1::UploadState* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   if (parts_.uploader == nullptr || parts_.uploader->Status(job.run).state == "off") {
     return absl::FailedPreconditionError(kNoUpload);
   }
@@ -57,7 +57,7 @@ absl::Status ControlHandlers::Upload(Call& call, const v1::UploadRequest& reques
 }
 
 absl::Status ControlHandlers::GetUpload(Call& call, const v1::GetUploadRequest& request, v1::UploadState* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   FillUpload(job, parts_.uploader, response);
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/collector/collector_state.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/live/utilization.h"
+#include "daemon/live/rank_sampler.h"
 #include "daemon/pipeline/run_totals.h"
 #include "daemon/pipeline/table_reader.h"
 #include "daemon/upload/uploader.h"
@@ -48,7 +48,7 @@ struct RpcParts {
   TotalsSource* totals = nullptr;
   JobTable* jobs = nullptr;
   Uploader* uploader = nullptr;  ///< null = no upload configured
-  LiveUtilization* live = nullptr;
+  RankSampler* live = nullptr;
   const Clock* clock = nullptr;
   std::string proc = "/proc";  ///< root of procfs
   /// Seam for tests: uid of the caller behind grpc::ServerContext::peer(). Empty = PeerUid().

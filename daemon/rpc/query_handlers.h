@@ -32,9 +32,6 @@ class QueryHandlers {
   absl::Status GetSlices(Call& call, const v1::GetSlicesRequest& request, v1::GetSlicesResponse* response) const;
 
  private:
-  /// Authorise and find: the caller's job called `ref`.
-  absl::StatusOr<JobSnapshot> JobOf(const Call& call, const std::string& ref) const;
-
   const RpcParts& parts_;
   const Access* access_;
   const NodeTime started_;

@@ -32,11 +32,6 @@ void FillFacts(const NodeFacts& facts, v1::Node* node) {
 
 }  // namespace
 
-absl::StatusOr<JobSnapshot> QueryHandlers::JobOf(const Call& call, const std::string& ref) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const Caller caller, access_->Identify(call.peer));
-  return access_->Resolve(caller, ref);
-}
-
 absl::Status QueryHandlers::GetNode(Call&, const v1::GetNodeRequest&, v1::Node* node) const {
   FillFacts(parts_.node(), node);
   node->set_grpc_address(grpc_address_);
@@ -73,7 +68,7 @@ absl::Status QueryHandlers::ListJobs(Call& call, const v1::ListJobsRequest& requ
 }
 
 absl::Status QueryHandlers::GetJob(Call& call, const v1::GetJobRequest& request, v1::Job* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   FillJob(job, *parts_.jobs, *parts_.totals, response);
   return absl::OkStatus();
 }

@@ -180,7 +180,7 @@ void FillTrack(uint32_t lane, const LaneFact& fact, const std::map<TableId, uint
 }  // namespace
 
 absl::Status QueryHandlers::ListTracks(Call& call, const v1::ListTracksRequest& request, v1::ListTracksResponse* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   STEPSCOPE_ASSIGN_OR_RETURN(const QueryRange range, RangeOf(job, 0, 0, *parts_.clock));
   std::map<uint32_t, std::map<TableId, uint64_t>> rows;
   Holes ignored;
@@ -206,7 +206,7 @@ absl::Status QueryHandlers::ListTracks(Call& call, const v1::ListTracksRequest& 
 }
 
 absl::Status QueryHandlers::GetSlices(Call& call, const v1::GetSlicesRequest& request, v1::GetSlicesResponse* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   STEPSCOPE_ASSIGN_OR_RETURN(const TableSpec* table, TableOf(request.table()));
   STEPSCOPE_ASSIGN_OR_RETURN(const QueryRange range, RangeOf(job, request.begin_ns(), request.end_ns(), *parts_.clock));
   const std::set<uint32_t> wanted(request.lanes().begin(), request.lanes().end());

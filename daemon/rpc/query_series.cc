@@ -189,7 +189,7 @@ absl::Status AddCounters(const RpcParts& parts, const JobSnapshot& job, TimeRang
 }  // namespace
 
 absl::Status QueryHandlers::GetSeries(Call& call, const v1::GetSeriesRequest& request, v1::GetSeriesResponse* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   STEPSCOPE_ASSIGN_OR_RETURN(const QueryRange range, RangeOf(job, request.begin_ns(), request.end_ns(), *parts_.clock));
   const int64_t first = range.shown.begin.ns / kNsPerSecond;
   const int64_t seconds = (range.shown.end.ns + kNsPerSecond - 1) / kNsPerSecond - first;

@@ -17,43 +17,35 @@ class ExportNotBuilt final : public grpc::ServerWriteReactor<v1::ExportChunk> {
 
 }  // namespace
 
-template <typename Request, typename Response>
-grpc::ServerUnaryReactor* QueryService::Run(Context* context, const Request* request, Response* response,
-                                            absl::Status (QueryHandlers::*handler)(Call&, const Request&, Response*) const) {
-  return RunOnPool<Request, Response>(
-      *pool_, context, request, response,
-      [this, handler](Call& call, const Request& in, Response* out) { return (handlers_.*handler)(call, in, out); });
-}
-
 grpc::ServerUnaryReactor* QueryService::GetNode(Context* context, const v1::GetNodeRequest* request, v1::Node* response) {
-  return Run(context, request, response, &QueryHandlers::GetNode);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::GetNode);
 }
 grpc::ServerUnaryReactor* QueryService::ListJobs(Context* context, const v1::ListJobsRequest* request,
                                                  v1::ListJobsResponse* response) {
-  return Run(context, request, response, &QueryHandlers::ListJobs);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::ListJobs);
 }
 grpc::ServerUnaryReactor* QueryService::GetJob(Context* context, const v1::GetJobRequest* request, v1::Job* response) {
-  return Run(context, request, response, &QueryHandlers::GetJob);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::GetJob);
 }
 grpc::ServerUnaryReactor* QueryService::GetSummary(Context* context, const v1::GetSummaryRequest* request,
                                                    v1::Summary* response) {
-  return Run(context, request, response, &QueryHandlers::GetSummary);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::GetSummary);
 }
 grpc::ServerUnaryReactor* QueryService::ListSteps(Context* context, const v1::ListStepsRequest* request,
                                                   v1::ListStepsResponse* response) {
-  return Run(context, request, response, &QueryHandlers::ListSteps);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::ListSteps);
 }
 grpc::ServerUnaryReactor* QueryService::GetSeries(Context* context, const v1::GetSeriesRequest* request,
                                                   v1::GetSeriesResponse* response) {
-  return Run(context, request, response, &QueryHandlers::GetSeries);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::GetSeries);
 }
 grpc::ServerUnaryReactor* QueryService::ListTracks(Context* context, const v1::ListTracksRequest* request,
                                                    v1::ListTracksResponse* response) {
-  return Run(context, request, response, &QueryHandlers::ListTracks);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::ListTracks);
 }
 grpc::ServerUnaryReactor* QueryService::GetSlices(Context* context, const v1::GetSlicesRequest* request,
                                                   v1::GetSlicesResponse* response) {
-  return Run(context, request, response, &QueryHandlers::GetSlices);
+  return RunOnPool(*pool_, context, request, response, &handlers_, &QueryHandlers::GetSlices);
 }
 grpc::ServerWriteReactor<v1::Utilization>* QueryService::WatchUtilization(Context* context,
                                                                           const v1::WatchUtilizationRequest* request) {

@@ -33,10 +33,6 @@ class QueryService final : public v1::QueryService::CallbackService {
   grpc::ServerWriteReactor<v1::ExportChunk>* Export(Context* context, const v1::ExportRequest*) override;
 
  private:
-  template <typename Request, typename Response>
-  Reactor* Run(Context* context, const Request* request, Response* response,
-               absl::Status (QueryHandlers::*handler)(Call&, const Request&, Response*) const);
-
   const RpcParts& parts_;
   const Access* access_;
   QueryPool* pool_;

@@ -62,7 +62,7 @@ void FillStep(const StepRow& row, int32_t rank, const LaneTime& lane, v1::Step* 
 }  // namespace
 
 absl::Status QueryHandlers::ListSteps(Call& call, const v1::ListStepsRequest& request, v1::ListStepsResponse* response) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   if (!request.all_ranks() && request.rank() < 0) {
     return absl::InvalidArgumentError(fmt::format("rank {} is no rank; give one of 0 … or all_ranks = true", request.rank()));
   }

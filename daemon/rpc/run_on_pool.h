@@ -4,9 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <functional>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "daemon/rpc/call.h"
@@ -30,13 +28,14 @@ inline grpc::Status NotBuilt(const char* method) {
 }
 
 /// Request and response live until the reactor is finished, which is the last thing the pool thread does.
-template <typename Request, typename Response>
+template <typename Handlers, typename Request, typename Response>
 grpc::ServerUnaryReactor* RunOnPool(QueryPool& pool, grpc::CallbackServerContext* context, const Request* request,
-                                    Response* response, std::function<absl::Status(Call&, const Request&, Response*)> handler) {
+                                    Response* response, const Handlers* handlers,
+                                    absl::Status (Handlers::*handler)(Call&, const Request&, Response*) const) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const bool queued = pool.Submit([=, handler = std::move(handler)] {
+  const bool queued = pool.Submit([=] {
     Call call{context->peer(), QueryBudget(context->deadline(), [context] { return context->IsCancelled(); })};
-    reactor->Finish(ToGrpcStatus(handler(call, *request, response)));
+    reactor->Finish(ToGrpcStatus((handlers->*handler)(call, *request, response)));
   });
   if (!queued) reactor->Finish(Overloaded());
   return reactor;

@@ -188,7 +188,7 @@ void FillOverhead(const RpcParts& parts, const JobSnapshot& job, v1::Summary* su
 }  // namespace
 
 absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& request, v1::Summary* summary) const {
-  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, JobOf(call, request.job()));
+  STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
   STEPSCOPE_ASSIGN_OR_RETURN(const QueryRange range, RangeOf(job, request.begin_ns(), request.end_ns(), *parts_.clock));
   Sums sums(range.rows);
   STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSpan, range.rows, &call.budget, summary->mutable_holes(),

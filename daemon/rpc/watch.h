@@ -20,7 +20,7 @@
 namespace stepscope {
 
 class WatchStream final : public grpc::ServerWriteReactor<v1::Utilization>,
-                          public UtilizationWatcher,
+                          public LiveWatcher,
                           public std::enable_shared_from_this<WatchStream> {
  public:
   static WatchStream* Start(const RpcParts& parts, const Access* access, QueryPool* pool, const std::string& peer,

@@ -113,8 +113,12 @@ def load(rows, store):
     assert process.returncode == 0, output
 
 
-def upload(gateway, rows, store, *arguments, url="s3://bucket/team/prefix", **keywords):
-    process = tool("upload", rows, store, "--url", url, "--endpoint", gateway.endpoint, *arguments, **keywords)
+def start_upload(endpoint, rows, store, *arguments, url="s3://bucket/team/prefix", **keywords):
+    return tool("upload", rows, store, "--url", url, "--endpoint", endpoint, *arguments, **keywords)
+
+
+def upload(gateway, rows, store, *arguments, **keywords):
+    process = start_upload(gateway.endpoint, rows, store, *arguments, **keywords)
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 
@@ -269,21 +273,8 @@ def wait_until(condition, process):
 
 def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
-    process = tool(
-        "upload",
-        bulky,
-        tmp_path / "store",
-        "--url",
-        "s3://bucket/team/prefix",
-        "--endpoint",
-        gateway.endpoint,
-        "--wait",
-        240,
-        "--retry-ms",
-        200,
-        "--part-bytes",
-        PART_BYTES,
-    )
+    arguments = ("--wait", 240, "--retry-ms", 200, "--part-bytes", PART_BYTES)
+    process = start_upload(gateway.endpoint, bulky, tmp_path / "store", *arguments)
     wait_until(lambda: gateway.open_uploads() or gateway.objects(".parquet"), process)
     gateway.kill()
     gateway.start()
@@ -296,16 +287,7 @@ def test_a_server_that_dies_in_the_middle_gets_everything_once(gateway, bulky, t
 def test_a_killed_daemon_goes_on_without_doubling_rows(gateway, bulky, tmp_path, moment):
     load(bulky, tmp_path / "store")
     arguments = ("--part-bytes", PART_BYTES)
-    process = tool(
-        "upload",
-        bulky,
-        tmp_path / "store",
-        "--url",
-        "s3://bucket/team/prefix",
-        "--endpoint",
-        gateway.endpoint,
-        *arguments,
-    )
+    process = start_upload(gateway.endpoint, bulky, tmp_path / "store", *arguments)
     wait_until(
         {
             "first multipart": lambda: gateway.open_uploads(),
@@ -325,15 +307,7 @@ def test_a_killed_daemon_goes_on_without_doubling_rows(gateway, bulky, tmp_path,
 def test_an_object_that_fails_half_way_leaves_nothing(gateway, bulky, tmp_path):
     load(bulky, tmp_path / "store")
     proxy = RefusingProxy(gateway)
-    process = tool(
-        "upload",
-        bulky,
-        tmp_path / "store",
-        "--url",
-        "s3://bucket/team/prefix",
-        "--endpoint",
-        f"http://127.0.0.1:{proxy.port}",
-    )
+    process = start_upload(f"http://127.0.0.1:{proxy.port}", bulky, tmp_path / "store")
     output, _ = process.communicate(timeout=120)
     proxy.listener.close()
     assert process.returncode == 1 and "access denied" in output, output
@@ -348,17 +322,8 @@ def test_a_server_that_hangs_does_not_hold_up_the_end(mixed, tmp_path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(16)
-        process = tool(
-            "upload",
-            mixed,
-            tmp_path / "store",
-            "--url",
-            "s3://bucket/x",
-            "--wait",
-            2,
-            "--endpoint",
-            f"http://127.0.0.1:{silent.getsockname()[1]}",
-        )
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        process = start_upload(endpoint, mixed, tmp_path / "store", "--wait", 2)
         began = time.monotonic()
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 1, output

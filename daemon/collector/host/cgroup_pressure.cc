@@ -110,11 +110,6 @@ void CgroupPressure::Stop() {
   SetState("idle");
 }
 
-CollectorState CgroupPressure::State() const {
-  const std::lock_guard lock(mutex_);
-  return state_;
-}
-
 void CgroupPressure::SetState(const char* when_readable) {
   CollectorState state{"cgroup", "full", when_readable, "", "", {}};
   const bool has_psi = !ReadProcFile(options_.root + kResources[0].node_file).empty();
@@ -139,8 +134,7 @@ void CgroupPressure::SetState(const char* when_readable) {
   if (mounts_.v1_cpu && mounts_.v2) state.numbers["hierarchy"] = "hybrid";
   if (mounts_.v1_cpu && !mounts_.v2) state.numbers["hierarchy"] = "v1";
   if (!mounts_.v1_cpu && mounts_.v2) state.numbers["hierarchy"] = "v2";
-  const std::lock_guard lock(mutex_);
-  state_ = std::move(state);
+  state_.Set(std::move(state));
 }
 
 void CgroupPressure::FindPaths(std::span<const ProcessKey> processes) {

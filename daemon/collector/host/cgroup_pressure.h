@@ -11,12 +11,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/collector/host/cgroup_tree.h"
 #include "daemon/collector/host/metric_source.h"
+#include "daemon/collector/host/state_box.h"
 
 namespace stepscope {
 
@@ -28,7 +28,7 @@ class CgroupPressure final : public MetricSource {
   };
   explicit CgroupPressure(Options options);
 
-  CollectorState State() const override;
+  CollectorState State() const override { return state_.Get(); }
   std::chrono::milliseconds period() const override { return options_.period; }
   void Start() override;
   void Sample(std::span<const ProcessKey> processes, MetricSink* sink) override;
@@ -60,8 +60,7 @@ class CgroupPressure final : public MetricSource {
   int64_t outside_ = 0;     ///< processes whose cgroup the mount does not show
   Groups cpu_groups_;       ///< with cpu.stat: v1's if there is a v1 cpu controller
   Groups pressure_groups_;  ///< with *.pressure: v2's
-  mutable std::mutex mutex_;
-  CollectorState state_;  // under mutex_
+  StateBox state_;
 };
 
 }  // namespace stepscope

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/proc_cgroup.h"
 #include "base/proc_stat.h"
 
 namespace stepscope {
@@ -101,14 +102,9 @@ CgroupMounts ReadCgroupMounts(const std::string& root) {
 CgroupPaths ReadCgroupPaths(const std::string& root, Pid pid) {
   const std::string text = ReadProcFile(fmt::format("{}/proc/{}/cgroup", root, pid.value));
   CgroupPaths paths;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    std::string_view path = Take(rest, '\n');
-    const std::string_view hierarchy = Take(path, ':');
-    const std::string_view controllers = Take(path, ':');
-    if (path.empty()) continue;
-    if (hierarchy == "0" && controllers.empty()) paths.v2 = path;
-    if (HasWord(controllers, "cpu")) paths.v1_cpu = path;
+  for (const ProcCgroup& group : ParseProcCgroup(text)) {
+    if (group.controllers.empty()) paths.v2 = group.path;
+    if (HasWord(group.controllers, "cpu")) paths.v1_cpu = group.path;
   }
   return paths;
 }

@@ -2,8 +2,7 @@
 // Where the cgroups of processes lie in the file system: v1, v2, and both at once (hybrid).
 //
 //   /proc/self/mountinfo   which hierarchy is mounted where, and which part of it ("root") that mount shows
-//   /proc/PID/cgroup       "N:controllers:path" per v1 hierarchy, "0::path" for v2; the path counts from the hierarchy's top, or
-//                          from the reader's cgroup namespace
+//   /proc/PID/cgroup       a path per hierarchy, which counts from the hierarchy's top, or from the reader's cgroup namespace
 //   directory              mount point + (path - root)
 //
 // `root` is a seam: it stands in front of /proc and of every mount point; empty = the machine itself.

@@ -72,18 +72,10 @@ CpuTimes::CpuTimes(Options options)
   SetState("idle");
 }
 
-CollectorState CpuTimes::State() const {
-  const std::lock_guard lock(mutex_);
-  return state_;
-}
-
 void CpuTimes::SetState(const char* when_readable) {
   const std::string path = options_.root + "/proc/stat";
-  const bool is_readable = access(path.c_str(), R_OK) == 0;
-  const std::lock_guard lock(mutex_);
-  state_ = {"cpu", "full", when_readable, "", "", {}};
-  if (is_readable) return;
-  state_ = {"cpu", "none", "unavailable", path + " cannot be read", "mount procfs where the daemon runs", {}};
+  if (access(path.c_str(), R_OK) == 0) return state_.Set({"cpu", "full", when_readable, "", "", {}});
+  state_.Set({"cpu", "none", "unavailable", path + " cannot be read", "mount procfs where the daemon runs", {}});
 }
 
 void CpuTimes::Sample(std::span<const ProcessKey>, MetricSink* sink) {

@@ -7,10 +7,10 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
 #include <string>
 
 #include "daemon/collector/host/metric_source.h"
+#include "daemon/collector/host/state_box.h"
 
 namespace stepscope {
 
@@ -22,7 +22,7 @@ class CpuTimes final : public MetricSource {
   };
   explicit CpuTimes(Options options);
 
-  CollectorState State() const override;
+  CollectorState State() const override { return state_.Get(); }
   std::chrono::milliseconds period() const override { return options_.period; }
   void Start() override { SetState("on"); }
   void Sample(std::span<const ProcessKey> processes, MetricSink* sink) override;
@@ -33,8 +33,7 @@ class CpuTimes final : public MetricSource {
 
   const Options options_;
   const double ns_per_tick_;
-  mutable std::mutex mutex_;
-  CollectorState state_;  // under mutex_
+  StateBox state_;
 };
 
 }  // namespace stepscope

@@ -91,11 +91,6 @@ PerfCounters::PerfCounters(Options options, PerfCalls calls) : options_(std::mov
   SetState("idle");
 }
 
-CollectorState PerfCounters::State() const {
-  const std::lock_guard lock(mutex_);
-  return state_;
-}
-
 void PerfCounters::Start() {
   ChooseEvents();
   FollowCpus();
@@ -155,8 +150,7 @@ void PerfCounters::SetState(const char* when_counting) {
                                missing_.front().reason);
   }
   if (!state.reason.empty()) state.next_step = NextStep(missing_.empty() ? 0 : missing_.front().error);
-  const std::lock_guard lock(mutex_);
-  state_ = std::move(state);
+  state_.Set(std::move(state));
 }
 
 void PerfCounters::FollowCpus() {

@@ -17,7 +17,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +24,7 @@
 #include "base/unique_fd.h"
 #include "daemon/collector/host/metric_source.h"
 #include "daemon/collector/host/perf_event_name.h"
+#include "daemon/collector/host/state_box.h"
 
 namespace stepscope {
 
@@ -49,7 +49,7 @@ class PerfCounters final : public MetricSource {
   };
   PerfCounters(Options options, PerfCalls calls);
 
-  CollectorState State() const override;
+  CollectorState State() const override { return state_.Get(); }
   std::chrono::milliseconds period() const override { return options_.period; }
   void Start() override;
   void Sample(std::span<const ProcessKey> processes, MetricSink* sink) override;
@@ -98,8 +98,7 @@ class PerfCounters final : public MetricSource {
   std::map<int, Cpu> cpus_;
   std::vector<int> online_;
   int ticks_until_retry_ = 0;
-  mutable std::mutex mutex_;
-  CollectorState state_;  // under mutex_
+  StateBox state_;
 };
 
 }  // namespace stepscope

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnCollector's thread: its loop, its mailbox, and what perf records mean. Who is followed: own_follow.cc.
+// OwnCollector's thread: what it waits for, and what perf records mean. Who is followed: own_follow.cc.
 #include "daemon/collector/own/own_collector.h"
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <future>
 
 #include "base/status.h"
 
@@ -52,8 +48,7 @@ OwnCollector::OwnCollector(OwnOptions options, DeliverySink* sink, TaskObserver*
 OwnCollector::~OwnCollector() { Stop(); }
 
 absl::Status OwnCollector::Start() {
-  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.ok()) return ErrnoStatus(errno, "eventfd of the sched thread");
+  STEPSCOPE_RETURN_IF_ERROR(thread_.Open());
   absl::Status perf = absl::OkStatus();
   if (options_.use_perf) {
     auto rings = SwitchRings::Open(options_.ring_pages != 0 ? options_.ring_pages : RingPages());
@@ -66,8 +61,10 @@ absl::Status OwnCollector::Start() {
     state_.state = "idle";
   }
   drained_ = swept_ = clock_->Node();
-  thread_ = std::thread([this] { Loop(); });
-  pthread_setname_np(thread_.native_handle(), "sched");
+  thread_.Start([this] { Wait(); },
+                [this] {
+                  if (!runs_.empty()) Tick();
+                });
   return perf;
 }
 
@@ -80,31 +77,28 @@ void OwnCollector::Describe(const CollectorState& level) {
 }
 
 void OwnCollector::Stop() {
-  if (!thread_.joinable()) return;
-  Post([this] {
+  thread_.Stop([this] {
     DrainRings(/*until_now=*/true);
     Deliver();
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
     state_.state = "off";
   });
-  thread_.join();
 }
 
 absl::Status OwnCollector::Track(Pid root, RunId run) {
-  return Call([this, root, run] { return TrackNow(root, run); });
+  return thread_.Call([this, root, run] { return TrackNow(root, run); });
 }
 
 absl::Status OwnCollector::Untrack(RunId run) {
-  if (std::this_thread::get_id() != thread_.get_id()) {
-    return Call([this, run] { return UntrackNow(run); });
+  if (!thread_.IsCurrent()) {
+    return thread_.Call([this, run] { return UntrackNow(run); });
   }
-  Post([this, run] { UntrackNow(run).IgnoreError(); });
+  thread_.Post([this, run] { UntrackNow(run).IgnoreError(); });
   return absl::OkStatus();
 }
 
 absl::Status OwnCollector::Flush() {
-  return Call([this] {
+  return thread_.Call([this] {
     DrainRings(/*until_now=*/true);
     FinishEnded();
     if (!runs_.empty()) Sweep();
@@ -132,43 +126,8 @@ CollectorState OwnCollector::State() const {
   return state;
 }
 
-absl::Status OwnCollector::Call(std::function<absl::Status()> work) {
-  std::promise<absl::Status> answer;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) return absl::FailedPreconditionError("the sched collector was not started; start it first");
-    if (stopping_) return absl::UnavailableError("the sched collector is stopping");
-    posted_.push_back([&] { answer.set_value(work()); });
-  }
-  eventfd_write(wake_.get(), 1);
-  return answer.get_future().get();
-}
-
-void OwnCollector::Post(std::function<void()> work) {
-  {
-    const std::lock_guard lock(mutex_);
-    posted_.push_back(std::move(work));
-  }
-  eventfd_write(wake_.get(), 1);
-}
-
-void OwnCollector::Loop() {
-  for (;;) {
-    Wait();
-    std::vector<std::function<void()>> work;
-    {
-      const std::lock_guard lock(mutex_);
-      work.swap(posted_);
-    }
-    for (auto& item : work) item();
-    if (!runs_.empty()) Tick();
-    const std::lock_guard lock(mutex_);
-    if (stopping_ && posted_.empty()) return;
-  }
-}
-
 void OwnCollector::Wait() {
-  std::vector<pollfd> waiting{{wake_.get(), POLLIN, 0}};
+  std::vector<pollfd> waiting{{thread_.wake_fd(), POLLIN, 0}};
   auto period = std::chrono::milliseconds(-1);
   if (!runs_.empty()) {
     period = rings_ != nullptr ? options_.drain_period : options_.sweep_period;
@@ -177,8 +136,6 @@ void OwnCollector::Wait() {
     }
   }
   poll(waiting.data(), waiting.size(), static_cast<int>(period.count()));
-  eventfd_t ignored;
-  eventfd_read(wake_.get(), &ignored);
 }
 
 void OwnCollector::Tick() {
@@ -319,10 +276,14 @@ void OwnCollector::HandleComm(const SwitchRecord& record) {
   if (OwnProcess* process = tasks_.Process(record.tgid)) NameProcess(*process);
 }
 
-// The kernel does not say whose records were lost, so the count stands in every run as the most that can be missing.
+// The kernel does not say whose records were lost, so the count stands in every run as the most turns that can be missing.
 void OwnCollector::HandleLost(const SwitchRecord& record) {
   records_lost_ += record.lost;
-  for (const RunId run : runs_) rows_.AddLoss(run, record.cpu, record.lost, drained_, {std::max(record.time_ns, drained_.ns)});
+  const NodeTime until{std::max(record.time_ns, drained_.ns)};
+  const auto lost = static_cast<int64_t>(record.lost);
+  for (const RunId run : runs_) {
+    rows_.AddLoss({run, record.cpu, drained_, until, TableId::kSchedSlice, lost, lost * kSwitchRecordBytes});
+  }
   for (auto& [tid, thread] : tasks_.threads()) {
     thread.turns.Lost(record.cpu);
     thread.silent_sweeps = 0;

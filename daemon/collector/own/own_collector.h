@@ -16,18 +16,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "base/unique_fd.h"
+#include "daemon/collector/mailbox_thread.h"
 #include "daemon/collector/own/own_rows.h"
 #include "daemon/collector/own/own_tasks.h"
 #include "daemon/collector/own/switch_rings.h"
@@ -70,12 +68,7 @@ class OwnCollector final : public SliceSource {
     uint64_t seen_in_drain;
   };
 
-  // Any thread.
-  absl::Status Call(std::function<absl::Status()> work);
-  void Post(std::function<void()> work);
-
-  // The collector's thread: loop (own_collector.cc).
-  void Loop();
+  // The collector's thread: events (own_collector.cc).
   void Wait();
   void Tick();
   void DrainRings(bool until_now);
@@ -122,13 +115,10 @@ class OwnCollector final : public SliceSource {
   const ProcScan proc_;
 
   std::unique_ptr<SwitchRings> rings_;
-  unique_fd wake_;
-  std::thread thread_;
+  MailboxThread thread_{"sched"};
 
   mutable std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // under mutex_
-  CollectorState state_;                       // under mutex_
-  bool stopping_ = false;                      // under mutex_
+  CollectorState state_;  // under mutex_
 
   OwnTasks tasks_;
   OwnRows rows_;

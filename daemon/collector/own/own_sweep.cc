@@ -10,12 +10,6 @@ namespace {
 // One sweep may fall between a switch and the handling of its record; two in a row may not.
 constexpr uint8_t kSweepsToBelieve = 2;
 
-void Add(ThreadSums& total, const ThreadSums& part) {
-  total.running_ns += part.running_ns;
-  total.runnable_ns += part.runnable_ns;
-  total.turns += part.turns;
-}
-
 }  // namespace
 
 void OwnCollector::Sweep() {
@@ -34,7 +28,7 @@ void OwnCollector::SweepProcess(OwnProcess& process) {
   const std::vector<int32_t> listed = proc_.Threads(process.key.pid.value);
   SweepListed(process, listed);
   ThreadSums sums = SweepThreads(process, {listed.begin(), listed.end()});
-  Add(sums, process.of_ended);
+  sums += process.of_ended;
   rows_.AddSums(process, sums, swept_);
 }
 
@@ -64,7 +58,7 @@ ThreadSums OwnCollector::SweepThreads(OwnProcess& process, const std::set<int32_
     thread.records = 0;
     thread.missing_sweeps = listed.contains(tid) ? 0 : static_cast<uint8_t>(thread.missing_sweeps + 1);
     if (thread.missing_sweeps == 0 || (rings_ != nullptr && thread.missing_sweeps < kSweepsToBelieve)) {
-      Add(total, thread.sums);
+      total += thread.sums;
     } else if (OwnProcess* ended = tasks_.RemoveThread(tid)) {
       ending_.push_back({ended->key, drains_});
     }

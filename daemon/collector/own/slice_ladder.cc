@@ -5,15 +5,12 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <regex>
-
 namespace stepscope {
 namespace {
 
 // Inode of the initial pid namespace in every kernel (PROC_PID_INIT_INO).
 constexpr std::string_view kHostPidNamespace = "pid:[4026531836]";
 
-constexpr char kFullWorks[] = "every turn of every thread: waits, wakers, system calls, faults, and the kernel's own counts";
 constexpr char kTurnsWork[] =
     "turns of this user's threads (when, how long, on which CPU, preempted or asleep); CPU time and run-queue waits each second";
 constexpr char kTurnsLack[] =
@@ -29,24 +26,6 @@ bool HasHostPids(const std::string& link) {
   // Unreadable: an old or a hidden /proc. The ids of most daemons are the host's.
   return size <= 0 || std::string_view(target, static_cast<size_t>(size)) == kHostPidNamespace;
 }
-
-class FullSource final : public SliceSource {
- public:
-  explicit FullSource(std::unique_ptr<SchedCollector> collector) : collector_(std::move(collector)) {}
-  absl::Status Track(Pid root, RunId run) override { return collector_->Track(root, run); }
-  absl::Status Untrack(RunId run) override { return collector_->Untrack(run); }
-  absl::Status Flush() override { return collector_->Flush(); }
-  void Stop() override { collector_->Stop(); }
-  std::vector<OpenTurn> OpenTurns() override { return collector_->OpenTurns(); }
-  CollectorState State() const override {
-    CollectorState state = collector_->State();
-    state.works = kFullWorks;
-    return state;
-  }
-
- private:
-  std::unique_ptr<SchedCollector> collector_;
-};
 
 CollectorState NotTheHostsPids() {
   CollectorState state;
@@ -66,7 +45,7 @@ CollectorState TryFull(const LadderOptions& options, DeliverySink* sink, TaskObs
     collector->Stop();
     return NotTheHostsPids();
   }
-  source = std::make_unique<FullSource>(std::move(collector));
+  source = std::move(collector);
   return {};
 }
 
@@ -94,22 +73,6 @@ CollectorState StateBelow(const CollectorState& full, const absl::Status& perf, 
 }
 
 }  // namespace
-
-CollectorState DescribeFailure(const absl::Status& status) {
-  CollectorState state;
-  const std::string message(status.message());
-  const size_t split = message.rfind("; ");
-  state.reason = message.substr(0, split);
-  if (split != std::string::npos) state.next_step = message.substr(split + 2);
-  static const std::regex kErrno("^(.*): (E[A-Z0-9]+): [^:]*$");
-  std::smatch parts;
-  state.failed_step = state.reason;
-  if (std::regex_match(state.reason, parts, kErrno)) {
-    state.failed_step = parts[1];
-    state.error = parts[2];
-  }
-  return state;
-}
 
 std::unique_ptr<SliceSource> StartBestLevel(const LadderOptions& options, DeliverySink* sink, TaskObserver* observer,
                                             const Clock* clock) {

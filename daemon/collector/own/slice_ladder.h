@@ -31,7 +31,4 @@ struct LadderOptions {
 std::unique_ptr<SliceSource> StartBestLevel(const LadderOptions& options, DeliverySink* sink, TaskObserver* observer,
                                             const Clock* clock);
 
-/// A Status made by ErrnoStatus ("step: EPERM: text; next step") taken apart into failed_step, error, reason and next_step.
-CollectorState DescribeFailure(const absl::Status& status);
-
 }  // namespace stepscope

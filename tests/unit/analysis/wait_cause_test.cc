@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "system_call_names.h"
 #include "thread_life.h"
 
 namespace stepscope {
@@ -76,82 +77,12 @@ TEST(WaitCause, NumbersAreTheMachines) {
 }
 
 TEST(WaitCause, NumbersAgreeWithTheHeadersOfThisMachine) {
-#define STEPSCOPE_NUMBER(name) {#name, SYS_##name}
-  const std::map<std::string_view, int64_t> header = {
-      STEPSCOPE_NUMBER(futex),
-      STEPSCOPE_NUMBER(futex_waitv),
-      STEPSCOPE_NUMBER(nanosleep),
-      STEPSCOPE_NUMBER(clock_nanosleep),
-      STEPSCOPE_NUMBER(ppoll),
-      STEPSCOPE_NUMBER(pselect6),
-      STEPSCOPE_NUMBER(epoll_pwait),
-      STEPSCOPE_NUMBER(epoll_pwait2),
-      STEPSCOPE_NUMBER(connect),
-      STEPSCOPE_NUMBER(accept),
-      STEPSCOPE_NUMBER(accept4),
-      STEPSCOPE_NUMBER(sendto),
-      STEPSCOPE_NUMBER(recvfrom),
-      STEPSCOPE_NUMBER(sendmsg),
-      STEPSCOPE_NUMBER(recvmsg),
-      STEPSCOPE_NUMBER(recvmmsg),
-      STEPSCOPE_NUMBER(sendmmsg),
-      STEPSCOPE_NUMBER(read),
-      STEPSCOPE_NUMBER(write),
-      STEPSCOPE_NUMBER(readv),
-      STEPSCOPE_NUMBER(writev),
-      STEPSCOPE_NUMBER(pread64),
-      STEPSCOPE_NUMBER(pwrite64),
-      STEPSCOPE_NUMBER(preadv),
-      STEPSCOPE_NUMBER(pwritev),
-      STEPSCOPE_NUMBER(preadv2),
-      STEPSCOPE_NUMBER(pwritev2),
-      STEPSCOPE_NUMBER(sendfile),
-      STEPSCOPE_NUMBER(splice),
-      STEPSCOPE_NUMBER(copy_file_range),
-      STEPSCOPE_NUMBER(wait4),
-      STEPSCOPE_NUMBER(waitid),
-      STEPSCOPE_NUMBER(fsync),
-      STEPSCOPE_NUMBER(fdatasync),
-      STEPSCOPE_NUMBER(sync_file_range),
-      STEPSCOPE_NUMBER(msync),
-      STEPSCOPE_NUMBER(sync),
-      STEPSCOPE_NUMBER(syncfs),
-      STEPSCOPE_NUMBER(fallocate),
-      STEPSCOPE_NUMBER(io_getevents),
-      STEPSCOPE_NUMBER(io_uring_enter),
-      STEPSCOPE_NUMBER(mmap),
-      STEPSCOPE_NUMBER(munmap),
-      STEPSCOPE_NUMBER(mprotect),
-      STEPSCOPE_NUMBER(madvise),
-      STEPSCOPE_NUMBER(brk),
-      STEPSCOPE_NUMBER(ioctl),
-      STEPSCOPE_NUMBER(openat),
-      STEPSCOPE_NUMBER(close),
-      STEPSCOPE_NUMBER(newfstatat),
-      STEPSCOPE_NUMBER(getdents64),
-      STEPSCOPE_NUMBER(flock),
-      STEPSCOPE_NUMBER(fcntl),
-      STEPSCOPE_NUMBER(rt_sigsuspend),
-      STEPSCOPE_NUMBER(rt_sigtimedwait),
-      STEPSCOPE_NUMBER(restart_syscall),
-      STEPSCOPE_NUMBER(sched_yield),
-      STEPSCOPE_NUMBER(semop),
-      STEPSCOPE_NUMBER(semtimedop),
-      STEPSCOPE_NUMBER(msgrcv),
-      STEPSCOPE_NUMBER(msgsnd),
-      STEPSCOPE_NUMBER(mq_timedreceive),
-      STEPSCOPE_NUMBER(clone),
-      STEPSCOPE_NUMBER(clone3),
-      STEPSCOPE_NUMBER(execve),
-      STEPSCOPE_NUMBER(exit),
-      STEPSCOPE_NUMBER(exit_group),
+#define STEPSCOPE_NUMBER(name) {#name, SYS_##name},
+  const std::map<std::string_view, int64_t> header = {STEPSCOPE_SYSTEM_CALLS(STEPSCOPE_NUMBER)
 #if defined(__x86_64__)
-      STEPSCOPE_NUMBER(poll),
-      STEPSCOPE_NUMBER(select),
-      STEPSCOPE_NUMBER(epoll_wait),
-      STEPSCOPE_NUMBER(open),
-      STEPSCOPE_NUMBER(pause),
-      STEPSCOPE_NUMBER(vfork),
+                                                          STEPSCOPE_NUMBER(poll) STEPSCOPE_NUMBER(select)
+                                                              STEPSCOPE_NUMBER(epoll_wait) STEPSCOPE_NUMBER(open)
+                                                                  STEPSCOPE_NUMBER(pause) STEPSCOPE_NUMBER(vfork)
 #endif
   };
 #undef STEPSCOPE_NUMBER

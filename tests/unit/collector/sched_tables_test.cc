@@ -8,7 +8,7 @@
 #include "contract/sched_record.h"
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_rows.h"
-#include "daemon/collector/sched_task_table.h"
+#include "daemon/collector/task_table.h"
 
 namespace stepscope {
 namespace {
@@ -71,7 +71,7 @@ TEST(SchedRecord, StatesAndWakersHaveTheValuesOfTheTable) {
 
 TEST(SchedRows, ASliceBecomesARowInTheLaneOfItsThread) {
   TaskTable tasks;
-  TrackedThread& thread = tasks.AddThread(tasks.AddProcess({{12'000}, 99}, RunId{5}, 2), 12'345, "worker");
+  TrackedThread& thread = tasks.AddThread(tasks.AddProcess({{12'000}, 99}, RunId{5}), 12'345);
   SchedRows rows;
   rows.AddSlice(thread, GoldenSlice());
   rows.AddSlice(thread, GoldenSlice());
@@ -105,10 +105,10 @@ TEST(SchedRows, ALossSaysWhereHowManyAndWhen) {
 
 TEST(TaskTable, TheLastThreadEndsTheProcess) {
   TaskTable tasks;
-  TrackedProcess& process = tasks.AddProcess({{10}, 1}, RunId{5}, 2);
-  tasks.AddThread(process, 10, "main");
-  tasks.AddThread(process, 11, "worker");
-  tasks.AddThread(process, 11, "again");
+  TrackedProcess& process = tasks.AddProcess({{10}, 1}, RunId{5});
+  tasks.AddThread(process, 10);
+  tasks.AddThread(process, 11);
+  tasks.AddThread(process, 11);
   EXPECT_EQ(process.threads, 2u);
   EXPECT_EQ(tasks.RemoveThread(10), nullptr) << "threads may outlive the leader";
   EXPECT_EQ(tasks.RemoveThread(11), &process);

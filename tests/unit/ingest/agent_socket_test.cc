@@ -35,7 +35,7 @@ class AgentSocketTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
   absl::Status Start() {
-    auto started = Ingest::Start(options_, {&store_, &pipeline_, &clocks_, &jobs_});
+    auto started = Ingest::Start(options_, {&store_, &pipeline_, &clocks_, &jobs_, &tids_});
     if (started.ok()) ingest_ = *std::move(started);
     return started.status();
   }
@@ -67,6 +67,8 @@ class AgentSocketTest : public ::testing::Test {
   ClockRegistry clocks_;
   testing::FakePipeline pipeline_{&store_, &clocks_};
   testing::FakeJobs jobs_;
+  SystemClock clock_;
+  InnerTids tids_{&clock_, [] {}};
   std::unique_ptr<Ingest> ingest_;
   TestAgent agent_{'o'};
 };

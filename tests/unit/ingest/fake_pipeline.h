@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/ingest/session_jobs.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/pipeline/delivery.h"
 #include "daemon/pipeline/place.h"
 
@@ -199,17 +199,8 @@ class FakeJobs final : public SessionJobs {
     job_facts[key] = value;
   }
   void AddSenderCpu(RunId, int64_t) override {}
-  int32_t RankOf(RunId, ProcessKey) override { return 3; }
-  ProcessKey SeenProcess(ProcessKey gone, uint32_t) override { return gone; }
-  std::optional<int32_t> HostTid(ProcessKey, int32_t inner_tid) override {
-    const std::lock_guard lock(mu_);
-    const auto known = host_tids.find(inner_tid);
-    return known == host_tids.end() ? std::nullopt : std::optional(known->second);
-  }
-  void CatchUpThreads() override {
-    const std::lock_guard lock(mu_);
-    host_tids.merge(unread_host_tids);
-  }
+  int32_t RankOf(RunId, ProcessKey) const override { return 3; }
+  ProcessKey SeenProcess(ProcessKey gone, uint32_t) const override { return gone; }
 
   /// A closed gate keeps the ingest thread inside RunForSession.
   void Gate(bool closed) {
@@ -224,8 +215,6 @@ class FakeJobs final : public SessionJobs {
 
   std::map<std::string, std::string> facts_seen;
   std::map<std::string, std::string> job_facts;
-  std::map<int32_t, int32_t> host_tids;         ///< what the kernel announced
-  std::map<int32_t, int32_t> unread_host_tids;  ///< and what CatchUpThreads() would bring
 
  private:
   std::mutex mu_;

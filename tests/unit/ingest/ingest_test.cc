@@ -51,7 +51,7 @@ class IngestTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
   void StartDaemon() {
-    auto started = Ingest::Start(options_, {&store_, &pipeline_, &clocks_, &jobs_});
+    auto started = Ingest::Start(options_, {&store_, &pipeline_, &clocks_, &jobs_, &tids_});
     ASSERT_TRUE(started.ok()) << started.status();
     ingest_ = *std::move(started);
   }
@@ -95,6 +95,8 @@ class IngestTest : public ::testing::Test {
   ClockRegistry clocks_;
   FakePipeline pipeline_{&store_, &clocks_};
   FakeJobs jobs_;
+  SystemClock clock_;
+  InnerTids tids_{&clock_, [] {}};
   std::unique_ptr<Ingest> ingest_;
 };
 

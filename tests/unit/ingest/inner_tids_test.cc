@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "daemon/ingest/peer_process.h"
-#include "tests/unit/ingest/fake_pipeline.h"
 
 namespace stepscope {
 namespace {
@@ -20,7 +19,7 @@ constexpr ProcessKey kProcess{Pid{5000}, 77};
 
 TEST(InnerTids, AThreadIsKnownForAWhileAfterItsEnd) {
   FakeClock clock;
-  InnerTids tids(&clock);
+  InnerTids tids(&clock, [] {});
   tids.Began(kProcess, 3, 5003);
   tids.Ended(kProcess, 5003);
   EXPECT_EQ(tids.Host(kProcess, 3), 5003);
@@ -32,7 +31,7 @@ TEST(InnerTids, AThreadIsKnownForAWhileAfterItsEnd) {
 
 TEST(InnerTids, AnIdUsedAgainMeansTheLaterThread) {
   FakeClock clock;
-  InnerTids tids(&clock);
+  InnerTids tids(&clock, [] {});
   tids.Began(kProcess, 3, 5003);
   tids.Ended(kProcess, 5003);
   tids.Began(kProcess, 3, 40'000);
@@ -43,7 +42,7 @@ TEST(InnerTids, AnIdUsedAgainMeansTheLaterThread) {
 
 TEST(InnerTids, AProcessEndsWithItsThreadsAndAPidUsedAgainIsAnother) {
   FakeClock clock;
-  InnerTids tids(&clock);
+  InnerTids tids(&clock, [] {});
   const ProcessKey later{kProcess.pid, 99};
   tids.Began(kProcess, 1, 5000);
   tids.Began(kProcess, 2, 5001);
@@ -64,36 +63,39 @@ PeerProcess NestedPeer() {
 }
 
 TEST(HostTids, TheKernelsWordOnAThreadThatIsGone) {
-  testing::FakeJobs jobs;
-  jobs.host_tids = {{3, 40'003}};
-  HostTids tids(NestedPeer(), 1, &jobs);
+  FakeClock clock;
+  InnerTids announced(&clock, [] {});
+  announced.Began(kProcess, 3, 40'003);
+  HostTids tids(NestedPeer(), 1, &announced);
   EXPECT_EQ(tids.Of(1), 5000);
   EXPECT_EQ(tids.Of(3), 40'003);
-  jobs.host_tids[3] = 40'007;
+  announced.Began(kProcess, 3, 40'007);
   EXPECT_EQ(tids.Of(3), 40'007) << "the id was used again";
 }
 
 TEST(HostTids, AnAnnouncementNotReadYetIsWaitedFor) {
-  testing::FakeJobs jobs;
-  jobs.unread_host_tids = {{3, 40'003}};
-  HostTids tids(NestedPeer(), 1, &jobs);
+  FakeClock clock;
+  InnerTids announced(&clock, [&] { announced.Began(kProcess, 3, 40'003); });
+  HostTids tids(NestedPeer(), 1, &announced);
   EXPECT_EQ(tids.Of(3), 40'003);
 }
 
 TEST(HostTids, AThreadNobodyAnnouncedHasNoLaneOfAnothers) {
-  testing::FakeJobs jobs;
-  HostTids tids(NestedPeer(), 1, &jobs);
+  FakeClock clock;
+  InnerTids announced(&clock, [] {});
+  HostTids tids(NestedPeer(), 1, &announced);
   EXPECT_EQ(tids.Of(3), -3);
-  jobs.host_tids = {{3, 40'003}};
+  announced.Began(kProcess, 3, 40'003);
   EXPECT_EQ(tids.Of(3), 40'003);
 }
 
 TEST(HostTids, InTheHostsNamespaceIdsAreWhatTheyAre) {
-  testing::FakeJobs jobs;
-  jobs.host_tids = {{3, 40'003}};
+  FakeClock clock;
+  InnerTids announced(&clock, [] {});
+  announced.Began(kProcess, 3, 40'003);
   PeerProcess peer = NestedPeer();
   peer.own_pid_namespace = false;
-  HostTids tids(peer, 1, &jobs);
+  HostTids tids(peer, 1, &announced);
   EXPECT_EQ(tids.Of(3), 3);
 }
 

@@ -78,7 +78,7 @@ class RpcFixture : public testing::Test {
 
   FakeNode node_;
   SystemClock system_clock_;
-  LiveUtilization live_;
+  RankSampler live_;
   std::optional<uint32_t> caller_uid_ = 0;
   std::vector<std::string> order_;
   RpcServer server_;

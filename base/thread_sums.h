@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel counts of one thread since it began, from /proc/PID/task/TID/schedstat: readable for every visible process,
-// without any right. The base of what is known where turns are not.
+// without any right.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,12 @@ struct ThreadSums {
   int64_t running_ns = 0;   ///< on a CPU
   int64_t runnable_ns = 0;  ///< waited for one
   uint64_t turns = 0;       ///< times it came on a CPU
+  ThreadSums& operator+=(const ThreadSums& other) {
+    running_ns += other.running_ns;
+    runnable_ns += other.runnable_ns;
+    turns += other.turns;
+    return *this;
+  }
 };
 
 /// nullopt for text that is not three numbers.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LiveUtilization: is each rank busy right now? A thread ("sampler") reads /proc once a second while a job runs and tells its
+// RankSampler: is each rank busy right now? A thread ("sampler") reads /proc once a second while a job runs and tells its
 // watchers; with no job and no watcher it sleeps on a condition variable until Wake() or Watch().
 //
 //   Watch ──► first update at once (two readings at least 200 ms apart) ──► then one a second
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "daemon/collector/open_turn.h"
+#include "daemon/live/job_sample.h"
 #include "daemon/live/step_rate.h"
-#include "daemon/live/utilization_sample.h"
 #include "daemon/pipeline/run_totals.h"
 
 namespace stepscope {
@@ -34,13 +34,13 @@ struct LiveUpdate {
   std::vector<LiveJob> jobs;  ///< running and quiet ones, of every uid: whoever shows them filters
 };
 
-class UtilizationWatcher {
+class LiveWatcher {
  public:
-  virtual ~UtilizationWatcher() = default;
+  virtual ~LiveWatcher() = default;
   virtual void OnUpdate(const LiveUpdate& update) = 0;
 };
 
-class LiveUtilization {
+class RankSampler {
  public:
   struct Parts {
     const JobTable* jobs;
@@ -51,19 +51,19 @@ class LiveUtilization {
     std::function<std::vector<OpenTurn>()> open_turns;  ///< asked once per update that somebody watches
     std::string proc = "/proc";
   };
-  explicit LiveUtilization(const Parts& parts);
-  ~LiveUtilization();
+  explicit RankSampler(const Parts& parts);
+  ~RankSampler();
   void Start();
   void Stop();
 
   /// A job began: sampling begins, so that a later watcher need not wait for a second reading. Optional.
   void Wake();
   /// The watcher is told until its last owner drops it.
-  void Watch(const std::weak_ptr<UtilizationWatcher>& watcher);
+  void Watch(const std::weak_ptr<LiveWatcher>& watcher);
 
  private:
   struct Watched {
-    std::weak_ptr<UtilizationWatcher> watcher;
+    std::weak_ptr<LiveWatcher> watcher;
     bool waiting_for_first = true;
   };
   enum class Audience { kAll, kNewOnly };
@@ -72,10 +72,10 @@ class LiveUtilization {
   bool WaitForWork();
   bool SleepUntil(NodeTime time, bool wake_for_new_watcher);
   bool HasNewWatcher() const;
-  LiveUpdate Describe(const UtilizationSample& before, const UtilizationSample& after);
-  LiveJob DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now, int64_t between_ns,
+  LiveUpdate Describe(const NodeSample& before, const NodeSample& after);
+  LiveJob DescribeJob(const JobSample& before, const JobSample& after, const NodeSample& now, int64_t between_ns,
                       const std::vector<OpenTurn>& turns);
-  void Tell(const UtilizationSample& before, const UtilizationSample& after, Audience audience);
+  void Tell(const NodeSample& before, const NodeSample& after, Audience audience);
 
   const Parts parts_;
   const ProcessClock processes_;

@@ -19,20 +19,20 @@ namespace stepscope {
 struct ProcessSample {
   int32_t rank = -1;  ///< the rank it works for
   Pid parent;
-  std::optional<SchedStat> main_thread;
+  std::optional<ThreadSums> main_thread;
   std::optional<int64_t> cpu_ns;
 };
 struct JobSample {
   JobSnapshot job;
   std::map<ProcessKey, ProcessSample> processes;
 };
-struct UtilizationSample {
+struct NodeSample {
   NodeTime node;
   WallTime wall;
   std::map<RunId, JobSample> jobs;  ///< running and quiet ones
 };
 
-UtilizationSample TakeSample(const JobTable& jobs, const ProcessClock& processes, const Clock& clock);
+NodeSample TakeSample(const JobTable& jobs, const ProcessClock& processes, const Clock& clock);
 
 /// One row per rank alive in `after`, by rank; for a job without ranks one per top-level process, with rank -1. A process
 /// that is only in `after` has no history yet: its shares begin with the next reading.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/live/utilization.h"
+#include "daemon/live/rank_sampler.h"
 
 #include <pthread.h>
 
@@ -19,17 +19,17 @@ constexpr char kNoDevices[] = "no accelerator found (no NVIDIA or Neuron device 
 
 }  // namespace
 
-LiveUtilization::LiveUtilization(const Parts& parts) : parts_(parts), processes_(parts.proc), step_rate_(parts.reader) {}
-LiveUtilization::~LiveUtilization() { Stop(); }
+RankSampler::RankSampler(const Parts& parts) : parts_(parts), processes_(parts.proc), step_rate_(parts.reader) {}
+RankSampler::~RankSampler() { Stop(); }
 
-void LiveUtilization::Start() {
+void RankSampler::Start() {
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "sampler");
     Loop();
   });
 }
 
-void LiveUtilization::Stop() {
+void RankSampler::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -38,7 +38,7 @@ void LiveUtilization::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LiveUtilization::Wake() {
+void RankSampler::Wake() {
   {
     const std::lock_guard lock(mutex_);
     woken_ = true;
@@ -46,7 +46,7 @@ void LiveUtilization::Wake() {
   changed_.notify_all();
 }
 
-void LiveUtilization::Watch(const std::weak_ptr<UtilizationWatcher>& watcher) {
+void RankSampler::Watch(const std::weak_ptr<LiveWatcher>& watcher) {
   {
     const std::lock_guard lock(mutex_);
     watched_.push_back({watcher, true});
@@ -54,12 +54,12 @@ void LiveUtilization::Watch(const std::weak_ptr<UtilizationWatcher>& watcher) {
   changed_.notify_all();
 }
 
-bool LiveUtilization::HasNewWatcher() const {
+bool RankSampler::HasNewWatcher() const {
   return std::any_of(watched_.begin(), watched_.end(), [](const Watched& w) { return w.waiting_for_first; });
 }
 
 /// Blocks while there is nothing to sample. False: stop.
-bool LiveUtilization::WaitForWork() {
+bool RankSampler::WaitForWork() {
   std::unique_lock lock(mutex_);
   std::erase_if(watched_, [](const Watched& w) { return w.watcher.expired(); });
   woken_ = false;
@@ -69,15 +69,15 @@ bool LiveUtilization::WaitForWork() {
 }
 
 /// Returns early for a new watcher if asked to. False: stop.
-bool LiveUtilization::SleepUntil(NodeTime time, bool wake_for_new_watcher) {
+bool RankSampler::SleepUntil(NodeTime time, bool wake_for_new_watcher) {
   std::unique_lock lock(mutex_);
   const std::chrono::nanoseconds left(std::max<int64_t>(0, time - parts_.clock->Node()));
   changed_.wait_for(lock, left, [&] { return stopping_ || (wake_for_new_watcher && HasNewWatcher()); });
   return !stopping_;
 }
 
-void LiveUtilization::Loop() {
-  std::optional<UtilizationSample> before;
+void RankSampler::Loop() {
+  std::optional<NodeSample> before;
   while (WaitForWork()) {
     const bool stale = before && parts_.clock->Node() - before->node > 2 * kTickNs;
     if (!before || stale) before = TakeSample(*parts_.jobs, processes_, *parts_.clock);
@@ -87,14 +87,14 @@ void LiveUtilization::Loop() {
       Tell(*before, TakeSample(*parts_.jobs, processes_, *parts_.clock), Audience::kNewOnly);
       continue;
     }
-    UtilizationSample after = TakeSample(*parts_.jobs, processes_, *parts_.clock);
+    NodeSample after = TakeSample(*parts_.jobs, processes_, *parts_.clock);
     Tell(*before, after, Audience::kAll);
     before = std::move(after);
   }
 }
 
-void LiveUtilization::Tell(const UtilizationSample& before, const UtilizationSample& after, Audience audience) {
-  std::vector<std::shared_ptr<UtilizationWatcher>> watchers;
+void RankSampler::Tell(const NodeSample& before, const NodeSample& after, Audience audience) {
+  std::vector<std::shared_ptr<LiveWatcher>> watchers;
   {
     const std::lock_guard lock(mutex_);
     for (Watched& watched : watched_) {
@@ -108,7 +108,7 @@ void LiveUtilization::Tell(const UtilizationSample& before, const UtilizationSam
   for (const auto& watcher : watchers) watcher->OnUpdate(update);
 }
 
-LiveUpdate LiveUtilization::Describe(const UtilizationSample& before, const UtilizationSample& after) {
+LiveUpdate RankSampler::Describe(const NodeSample& before, const NodeSample& after) {
   LiveUpdate update{after.node, after.wall, {}};
   std::vector<RunId> runs;
   const std::vector<OpenTurn> turns = parts_.open_turns ? parts_.open_turns() : std::vector<OpenTurn>();
@@ -122,8 +122,8 @@ LiveUpdate LiveUtilization::Describe(const UtilizationSample& before, const Util
   return update;
 }
 
-LiveJob LiveUtilization::DescribeJob(const JobSample& before, const JobSample& after, const UtilizationSample& now,
-                                     int64_t between_ns, const std::vector<OpenTurn>& turns) {
+LiveJob RankSampler::DescribeJob(const JobSample& before, const JobSample& after, const NodeSample& now, int64_t between_ns,
+                                 const std::vector<OpenTurn>& turns) {
   LiveJob job{after.job.run, after.job.uid, {}};
   job.view.set_job(ValidUtf8(after.job.job));
   job.view.set_name(ValidUtf8(after.job.name));

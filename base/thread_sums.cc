@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/collector/own/thread_sums.h"
+#include "base/thread_sums.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/live/utilization_sample.h"
+#include "daemon/live/job_sample.h"
 
 #include <algorithm>
 
@@ -81,8 +81,8 @@ std::vector<v1::RankUtilization> CompareTopProcesses(const JobSample& before, co
 
 }  // namespace
 
-UtilizationSample TakeSample(const JobTable& jobs, const ProcessClock& processes, const Clock& clock) {
-  UtilizationSample sample{clock.Node(), clock.Wall(), {}};
+NodeSample TakeSample(const JobTable& jobs, const ProcessClock& processes, const Clock& clock) {
+  NodeSample sample{clock.Node(), clock.Wall(), {}};
   for (const JobSnapshot& job : jobs.List()) {
     if (job.state != JobState::kRunning && job.state != JobState::kQuiet) continue;
     JobSample& job_sample = sample.jobs[job.run];
