@@ -64,6 +64,7 @@ std::vector<int32_t> TaskTable::ThreadsOf(int32_t tgid) const {
 
 std::vector<int32_t> TaskTable::Processes() const {
   std::vector<int32_t> found;
+  found.reserve(processes_.size());
   for (const auto& entry : processes_) found.push_back(entry.first);
   return found;
 }

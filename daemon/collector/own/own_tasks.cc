@@ -54,6 +54,7 @@ void OwnTasks::RemoveProcess(int32_t tgid) {
 
 std::vector<int32_t> OwnTasks::Processes() const {
   std::vector<int32_t> found;
+  found.reserve(processes_.size());
   for (const auto& entry : processes_) found.push_back(entry.first);
   return found;
 }
