@@ -19,7 +19,7 @@
 
 #define STEPSCOPE_STATUS_CONCAT_INNER(a, b) a##b
 #define STEPSCOPE_STATUS_CONCAT(a, b) STEPSCOPE_STATUS_CONCAT_INNER(a, b)
-
+// NOLINTBEGIN(bugprone-macro-parentheses): `lhs` may be a declaration
 /// `STEPSCOPE_ASSIGN_OR_RETURN(auto x, ComputeX());` unwraps a StatusOr or returns its error.
 #define STEPSCOPE_ASSIGN_OR_RETURN(lhs, expr) \
   STEPSCOPE_ASSIGN_OR_RETURN_INNER(STEPSCOPE_STATUS_CONCAT(stepscope_or_, __LINE__), lhs, expr)
@@ -27,7 +27,7 @@
   auto tmp = (expr);                                     \
   if (!tmp.ok()) return std::move(tmp).status();         \
   lhs = *std::move(tmp)
-
+// NOLINTEND(bugprone-macro-parentheses)
 namespace stepscope {
 
 /// "open(/x): ENOENT: No such file or directory; <next_step>" with the canonical code of `error_number`.

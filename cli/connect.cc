@@ -54,8 +54,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const Globals& glob
   auto address = FindPrivateDaemon(data_dir);
   if (!address.ok()) {
     STEPSCOPE_ASSIGN_OR_RETURN(PrivateDaemon started, PrivateDaemon::Start(data_dir, options.overrides));
-    connection->own_.emplace(std::move(started));
-    address = connection->own_->address();
+    address = connection->own_.emplace(std::move(started)).address();
   }
   STEPSCOPE_RETURN_IF_ERROR(connection->Dial(address->grpc, kTimeoutMs));
   return connection;

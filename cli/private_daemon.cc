@@ -90,6 +90,7 @@ absl::StatusOr<PrivateDaemon> PrivateDaemon::Start(const std::string& data_dir, 
                                    std::to_string(getpid())};
   for (const std::string& item : overrides) args.insert(args.end(), {"--set", item});
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
 

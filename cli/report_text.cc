@@ -70,7 +70,7 @@ std::string Threads(const v1::Summary& s) {
 }
 
 std::string PeerText(const v1::WaitPeer& peer, const v1::ThreadSummary& waiter) {
-  const std::string thread = peer.thread().empty() ? fmt::format("thread {}", peer.tid()) : Printable(peer.thread());
+  std::string thread = peer.thread().empty() ? fmt::format("thread {}", peer.tid()) : Printable(peer.thread());
   if (peer.pid() == 0) return fmt::format("{}, not recorded", thread);
   if (peer.pid() == waiter.pid()) return thread;
   // A thread that serves another process says little by its own name.

@@ -68,6 +68,7 @@ class HeldChild {
     }
     if (!agent_socket.empty()) SetEnvironment(agent_socket);
     std::vector<char*> argv;
+    argv.reserve(command_.size() + 1);
     for (const std::string& word : command_) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());

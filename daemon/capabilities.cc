@@ -136,7 +136,7 @@ absl::Status DropTo(const CapabilitySet& keep) {
   action.sa_flags = SA_RESTART;
   if (sigaction(signal_number, &action, &before) != 0) return ErrnoStatus(errno, "sigaction for dropping capabilities");
   Obey(0);
-  const absl::Status others = OrderOthers(signal_number);
+  absl::Status others = OrderOthers(signal_number);
   // A thread that answers late must still meet the handler: the signal's default is to end the process.
   if (others.ok()) sigaction(signal_number, &before, nullptr);
   if (const int error = g_order.error) return ErrnoStatus(error, "capset of a thread");

@@ -129,13 +129,13 @@ absl::Status SetFromText(Config& config, const Key& key, std::string_view text, 
 }
 
 absl::Status SetFromToml(Config& config, const Key& key, const toml::node& node, std::string_view where) {
-  const auto text = node.value<std::string>();
+  const auto text = node.value_exact<std::string>();
   const bool wants_text = std::holds_alternative<std::string Config::*>(key.member);
-  if (node.is_string() != wants_text)
+  if (text.has_value() != wants_text)
     return WrongValue(key, text.value_or("…"), where, wants_text ? "a string" : "of the right type");
-  if (node.is_string()) return SetFromText(config, key, *text, where);
-  if (node.is_boolean()) return SetFromText(config, key, *node.value<bool>() ? "true" : "false", where);
-  if (node.is_integer()) return SetFromText(config, key, std::to_string(*node.value<int64_t>()), where);
+  if (text) return SetFromText(config, key, *text, where);
+  if (const auto flag = node.value_exact<bool>()) return SetFromText(config, key, *flag ? "true" : "false", where);
+  if (const auto number = node.value_exact<int64_t>()) return SetFromText(config, key, std::to_string(*number), where);
   return WrongValue(key, "…", where, "of the right type");
 }
 

@@ -62,6 +62,7 @@ void NotifyServiceManager(const std::string& state) {
   memcpy(address.sun_path, path, length);
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
   const unique_fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket_fd.ok()) return;
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   sendto(socket_fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), size);
 }

@@ -107,6 +107,7 @@ absl::Status PrepareDirectory(const Store::Options& options) {
 std::vector<rocksdb::ColumnFamilyDescriptor> Descriptors(const std::string& path) {
   const auto cache = rocksdb::NewLRUCache(8 * kMiB, /*num_shard_bits=*/2);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  descriptors.reserve(kSpecs.size());
   for (const FamilySpec& spec : kSpecs) descriptors.emplace_back(std::string(spec.name), FamilyOptions(spec, cache));
   std::vector<std::string> present = {rocksdb::kDefaultColumnFamilyName};
   rocksdb::DB::ListColumnFamilies({}, path, &present).PermitUncheckedError();

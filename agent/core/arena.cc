@@ -13,7 +13,7 @@ constexpr size_t kHeaderBytes = 16;  // keeps the user's part 16-byte aligned
 void Arena::Reset(void* memory, size_t bytes) {
   next_ = static_cast<uint8_t*>(memory);
   end_ = next_ + bytes;
-  memset(free_, 0, sizeof(free_));
+  for (Piece*& first : free_) first = nullptr;
 }
 
 void* Arena::Allocate(size_t bytes) {
@@ -22,7 +22,7 @@ void* Arena::Allocate(size_t bytes) {
   if (size_class == kClasses) return nullptr;
   uint8_t* piece = reinterpret_cast<uint8_t*>(free_[size_class]);
   if (piece != nullptr) {
-    memcpy(&free_[size_class], piece + kHeaderBytes, sizeof(Piece*));
+    memcpy(static_cast<void*>(&free_[size_class]), piece + kHeaderBytes, sizeof(Piece*));
     return piece + kHeaderBytes;
   }
   size_t piece_bytes = size_t{1} << (size_class + kSmallestLog2);
@@ -59,7 +59,7 @@ void Arena::Free(void* piece) {
   uint8_t* start = static_cast<uint8_t*>(piece) - kHeaderBytes;
   uint64_t size_class;
   memcpy(&size_class, start, sizeof(size_class));
-  memcpy(start + kHeaderBytes, &free_[size_class], sizeof(Piece*));
+  memcpy(start + kHeaderBytes, static_cast<const void*>(&free_[size_class]), sizeof(Piece*));
   free_[size_class] = reinterpret_cast<Piece*>(start);
 }
 

@@ -45,7 +45,7 @@ size_t CollectFacts(const char* const* environment, char* out, size_t capacity) 
     const size_t key_bytes = strlen(key);
     const size_t value_bytes = strlen(value);
     if (value_bytes > kMaxValueBytes || written + key_bytes + value_bytes + 2 > capacity) continue;
-    memcpy(out + written, key, key_bytes);
+    memcpy(out + written, key, key_bytes);  // NOLINT(bugprone-not-null-terminated-result): '=' follows
     out[written + key_bytes] = '=';
     memcpy(out + written + key_bytes + 1, value, value_bytes + 1);
     written += key_bytes + value_bytes + 2;

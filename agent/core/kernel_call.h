@@ -44,6 +44,9 @@ inline long KernelCall(long number, long a = 0, long b = 0, long c = 0, long d =
 inline bool IsError(long result) { return result < 0 && result > -4096; }
 
 inline long PointerArgument(const void* pointer) { return reinterpret_cast<long>(pointer); }
+inline void* PointerResult(long result) {
+  return reinterpret_cast<void*>(result);  // NOLINT(performance-no-int-to-ptr): the kernel returns addresses as numbers
+}
 
 inline int32_t ThreadId() { return static_cast<int32_t>(KernelCall(SYS_gettid)); }
 inline int32_t ProcessId() { return static_cast<int32_t>(KernelCall(SYS_getpid)); }
@@ -52,7 +55,7 @@ inline int32_t ProcessId() { return static_cast<int32_t>(KernelCall(SYS_getpid))
 inline void* MapPrivate(size_t bytes) {
   long result = KernelCall(SYS_mmap, 0, static_cast<long>(bytes), PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return IsError(result) ? nullptr : reinterpret_cast<void*>(result);
+  return IsError(result) ? nullptr : PointerResult(result);
 }
 
 // Fills `bytes` of memory with random bytes; false when the kernel has none to give.

@@ -11,7 +11,7 @@
 namespace stepscope::agent {
 namespace {
 
-constexpr uint64_t kSlots = 2 * STEPSCOPE_NAME_MAX_COUNT;
+constexpr uint64_t kSlots = uint64_t{2} * STEPSCOPE_NAME_MAX_COUNT;
 constexpr uint64_t kTextBytes = 32u << 20;
 constexpr uint32_t kFirstFreeId = STEPSCOPE_NAME_OTHER + 1;
 constexpr Name kOther{0, 7, 0, 0, "(other)"};

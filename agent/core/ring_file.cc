@@ -82,7 +82,7 @@ RingFile::Failure RingFile::MakeSealedMemory() {
     fd_.Close();
     return {step, result};
   }
-  base_ = reinterpret_cast<uint8_t*>(result);
+  base_ = static_cast<uint8_t*>(PointerResult(result));
   KernelCall(SYS_madvise, PointerArgument(base_), static_cast<long>(file_bytes_), kAdviseDontFork);
   if (MakePagesPresent(0, STEPSCOPE_RING_ALIGNMENT)) return {nullptr, 0};
   KernelCall(SYS_munmap, PointerArgument(base_), static_cast<long>(file_bytes_));

@@ -76,7 +76,7 @@ bool Sender::Start(const SenderParts& parts, DaemonSocket* socket) {
   drain_.Open(parts.file);
   if (arena_memory_ == nullptr) arena_memory_ = MapPrivate(PushStream::kArenaBytes);
   if (arena_memory_ == nullptr) return false;
-  int pair[2];
+  int pair[2] = {-1, -1};
   if (!IsError(KernelCall(SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, PointerArgument(pair)))) {
     wake_receive_.Hold(pair[0]);
     wake_send_.Hold(pair[1]);

@@ -12,6 +12,7 @@
 extern "C" {
 extern char** environ;
 // What pthread_atfork calls; that one lives in a static part of libc that is not linked here.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): libc's own name
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* library);
 }
 

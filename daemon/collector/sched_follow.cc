@@ -24,6 +24,8 @@ void SchedCollector::Handle(std::span<const std::byte> record) {
       return HandleTaskEvent(*reinterpret_cast<const stepscope_task_event*>(record.data()));
     case STEPSCOPE_TASK_EXIT:
       return HandleExit(*reinterpret_cast<const stepscope_task_exit*>(record.data()));
+    default:
+      return;
   }
 }
 

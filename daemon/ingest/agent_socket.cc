@@ -102,6 +102,7 @@ bool AgentSocket::OnReadable(int fd, int64_t now_ns) {
 void AgentSocket::ServeAll(int64_t now_ns) {
   Accept(now_ns);
   std::vector<int> fds;
+  fds.reserve(waiting_.size());
   for (const auto& [fd, peer] : waiting_) fds.push_back(fd);
   for (const int fd : fds) ReadHello(fd);
 }

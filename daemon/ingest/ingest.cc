@@ -85,6 +85,7 @@ class SessionTable {
   std::vector<SessionPtr> All() const {
     const std::lock_guard lock(mu_);
     std::vector<SessionPtr> all;
+    all.reserve(sessions_.size());
     for (const auto& [id, entry] : sessions_) all.push_back(entry.session);
     return all;
   }
@@ -429,7 +430,7 @@ absl::Status IngestCore::Flush(RunId run, int64_t timeout_ns) {
     });
   }
   eventfd_write(wake_.get(), 1);
-  const auto late = absl::DeadlineExceededError(
+  auto late = absl::DeadlineExceededError(
       fmt::format("run {}: the last records of its processes are not stored yet; try again", run.value));
   if (tickets.wait_for(std::chrono::nanoseconds(timeout_ns)) != std::future_status::ready) return late;
   for (const auto& [session, count] : tickets.get()) {

@@ -7,7 +7,7 @@ namespace stepscope {
 namespace {
 
 constexpr uint64_t kMaxTextBytes = 32 << 20;
-constexpr size_t kMaxEntries = 4 * STEPSCOPE_NAME_MAX_COUNT;  // a name is defined anew in each ring that uses it
+constexpr size_t kMaxEntries = size_t{4} * STEPSCOPE_NAME_MAX_COUNT;  // a name is defined anew in each ring that uses it
 
 uint64_t KeyOf(uint32_t ring, uint32_t id) { return uint64_t{ring} << 32 | id; }
 

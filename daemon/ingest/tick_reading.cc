@@ -54,6 +54,7 @@ ClockRate TickReading::Rate(uint32_t clock_kind) const {
     nanosleep(&rest, nullptr);
   }
   const auto now = Read(clock_kind);
+  if (!now) return {};
   const auto ticks = static_cast<double>(now->ticks.ticks - first_->ticks.ticks);
   const auto width = static_cast<double>(now->width_ticks + first_->width_ticks);
   return {static_cast<double>(now->node - first_->node) / ticks, width / ticks + 1e-9};

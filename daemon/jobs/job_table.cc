@@ -165,9 +165,10 @@ absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t
   if (entry == nullptr) {
     const StartJobSpec claim = ClaimOf(chain, uid, facts, proc);
     STEPSCOPE_ASSIGN_OR_RETURN(entry, Open(claim, orders));
-    entry->roots.push_back(*claim.root);
-    Follow(*entry, *claim.root, {});
-    if (claim.root->start_ticks != 0) orders->track.emplace_back(entry->snapshot.run, *claim.root);
+    const ProcessKey root = claim.root.value_or(process);
+    entry->roots.push_back(root);
+    Follow(*entry, root, {});
+    if (root.start_ticks != 0) orders->track.emplace_back(entry->snapshot.run, root);
   }
   LearnAncestry(*entry, chain);
   Follow(*entry, process, chain.size() > 1 ? chain[1] : ProcessKey{});
@@ -236,8 +237,9 @@ absl::Status JobTable::Impl::ReadEntries() {
   }));
   return store->ForEachMeta("run", [&](std::string_view, std::string_view value) {
     if (auto entry = DecodeEntry(value, jobs)) {
-      next_run = std::max(next_run, entry->snapshot.run.value + 1);
-      entries.emplace(entry->snapshot.run.value, *std::move(entry));
+      const uint32_t run = entry->snapshot.run.value;
+      next_run = std::max(next_run, run + 1);
+      entries.emplace(run, *std::move(entry));
     }
     return true;
   });

@@ -92,7 +92,7 @@ absl::Status ControlHandlers::DeleteJob(Call& call, const v1::DeleteJobRequest& 
   STEPSCOPE_ASSIGN_OR_RETURN(const uint64_t before, parts_.store->DiskBytes());
   for (const RunId run : job.runs) {
     if (parts_.before_delete) parts_.before_delete(run);
-    const absl::Status forgotten = parts_.jobs->Forget(run);
+    absl::Status forgotten = parts_.jobs->Forget(run);
     if (!forgotten.ok() && !absl::IsNotFound(forgotten)) return forgotten;
     STEPSCOPE_RETURN_IF_ERROR(parts_.store->DeleteRun(run));
   }

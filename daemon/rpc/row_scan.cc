@@ -32,7 +32,7 @@ absl::StatusOr<QueryRange> RangeOf(const JobSnapshot& job, int64_t begin_ns, int
 absl::Status ScanRows(const RpcParts& parts, const JobSnapshot& job, TableId table, TimeRange range, QueryBudget* budget,
                       Holes* holes, const std::function<void(const Batch&)>& visit) {
   if (!budget->Spend(0)) return absl::OkStatus();
-  const absl::Status status = parts.reader->ForEachBatch(job.run, table, range.begin, range.end, [&](const Batch& batch) {
+  absl::Status status = parts.reader->ForEachBatch(job.run, table, range.begin, range.end, [&](const Batch& batch) {
     visit(batch);
     return budget->Spend(batch.rows());
   });

@@ -4,5 +4,5 @@ SUITE="clang-tidy over our own sources (only with --full)"
 Available() { [[ $STEPSCOPE_FULL = 1 && -f CMakeLists.txt ]]; }
 Run() {
   script/build asan
-  Check "clang-tidy" run-clang-tidy-19 -quiet -p build-asan "^$ROOT/(base|contract|trace|storage|analysis|formats|agent|daemon|cli)/"
+  Check "clang-tidy" run-clang-tidy-19 -quiet -p build-asan "^$ROOT/(base|contract|trace|storage|analysis|agent|daemon|cli)/"
 }

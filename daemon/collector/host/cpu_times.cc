@@ -68,7 +68,7 @@ void AddLine(std::string_view line, double ns_per_tick, MetricSink* sink) {
 }  // namespace
 
 CpuTimes::CpuTimes(Options options)
-    : options_(std::move(options)), ns_per_tick_(static_cast<double>(kNsPerSecond / sysconf(_SC_CLK_TCK))) {
+    : options_(std::move(options)), ns_per_tick_(static_cast<double>(kNsPerSecond) / static_cast<double>(sysconf(_SC_CLK_TCK))) {
   SetState("idle");
 }
 

@@ -45,7 +45,7 @@ std::string TextOf(const Json& value) { return value.is_string() ? value.get<std
 
 /// The platform's SDK writes a string as JSON inside the JSON: "\"adam\"" is adam.
 std::string UnquotedText(const Json& value) {
-  const std::string text = TextOf(value);
+  std::string text = TextOf(value);
   if (!text.starts_with('"')) return text;
   const Json inner = Json::parse(text, nullptr, false);
   return inner.is_string() ? inner.get<std::string>() : text;

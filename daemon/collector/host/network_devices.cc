@@ -28,7 +28,7 @@ void AddCounters(std::string_view source, std::string_view instance, const std::
   for (const std::string& file : ListNames(directory, kMostCounters)) {
     const auto word = MetricWord(file);
     if (!word || *word == "lifespan") continue;
-    const auto count = ReadCount(directory + "/" + file);
+    const auto count = ReadCount(fmt::format("{}/{}", directory, file));
     if (!count) continue;
     const bool is_words = *word == "port_xmit_data" || *word == "port_rcv_data";
     const std::string what = is_words ? word->substr(0, word->rfind('_')) + "_bytes" : *word;

@@ -6,7 +6,7 @@
 
 namespace stepscope {
 
-SampleSchedule::SampleSchedule(std::vector<int64_t> periods_ns) {
+SampleSchedule::SampleSchedule(const std::vector<int64_t>& periods_ns) {
   for (const int64_t period_ns : periods_ns) sources_.push_back({std::max<int64_t>(period_ns, 1), {}});
 }
 

@@ -16,7 +16,7 @@ namespace stepscope {
 class SampleSchedule {
  public:
   /// One source per period, each >= 1 ns.
-  explicit SampleSchedule(std::vector<int64_t> periods_ns);
+  explicit SampleSchedule(const std::vector<int64_t>& periods_ns);
 
   /// The first tick of each source is the next multiple of its period after `now`.
   void Start(NodeTime now);

@@ -111,6 +111,7 @@ std::optional<SwitchRecord> ParseSwitchRecord(std::span<const std::byte> bytes) 
   const auto header = Read<perf_event_header>(bytes);
   if (!header || header->size != bytes.size() || bytes.size() < sizeof(*header) + sizeof(SampleId)) return std::nullopt;
   const auto id = Read<SampleId>(bytes.last(sizeof(SampleId)));
+  if (!id) return std::nullopt;
   SwitchRecord record;
   record.tgid = static_cast<int32_t>(id->tgid);
   record.tid = static_cast<int32_t>(id->tid);
