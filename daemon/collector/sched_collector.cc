@@ -47,30 +47,35 @@ SchedCollector::SchedCollector(SchedOptions options, DeliverySink* sink, TaskObs
 SchedCollector::~SchedCollector() { Stop(); }
 
 absl::Status SchedCollector::Start() {
-  absl::StatusOr<std::unique_ptr<SchedPrograms>> programs =
-      SchedPrograms::Load(options_.programs, [this](std::span<const std::byte> record) { OnRecord(record); });
+  const absl::Status prepared = Prepare();
   std::lock_guard lock(mutex_);
-  if (!programs.ok()) {
+  if (!prepared.ok()) {
+    programs_.reset();
     state_.state = "unavailable";
     // ErrnoStatus puts the next step behind the last "; ".
-    std::string message(programs.status().message());
+    std::string message(prepared.message());
     size_t split = message.rfind("; ");
     state_.reason = message.substr(0, split);
     if (split != std::string::npos) state_.next_step = message.substr(split + 2);
-    return programs.status();
-  }
-  programs_ = *std::move(programs);
-  programs_->SetClass(getpid(), STEPSCOPE_CLASS_US);
-  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (!wake_.ok() || epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
-    return ErrnoStatus(errno, "eventfd of the sched thread");
+    return prepared;
   }
   state_.level = "full";
   state_.state = "idle";
   thread_ = std::thread([this] { Loop(); });
   pthread_setname_np(thread_.native_handle(), "sched");
+  return absl::OkStatus();
+}
+
+absl::Status SchedCollector::Prepare() {
+  STEPSCOPE_ASSIGN_OR_RETURN(
+      programs_, SchedPrograms::Load(options_.programs, [this](std::span<const std::byte> record) { OnRecord(record); }));
+  programs_->SetClass(getpid(), STEPSCOPE_CLASS_US);
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (!wake_.ok() || epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+    return ErrnoStatus(errno, "eventfd of the sched thread", "raise the limit of open files (LimitNOFILE)");
+  }
   return absl::OkStatus();
 }
 

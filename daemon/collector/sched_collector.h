@@ -118,6 +118,7 @@ class SchedCollector {
   };
 
   // Any thread.
+  absl::Status Prepare();
   absl::Status Call(std::function<absl::Status()> work);
   void Post(std::function<void()> work);
 
@@ -139,12 +140,14 @@ class SchedCollector {
   bool FollowFoundDescendants(uint8_t klass, RunId run);
   void FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
   TrackedProcess& Follow(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
+  TrackedProcess* Current(ProcessKey key);
   void FollowFoundThreads(TrackedProcess& process);
   void NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new);
   void NameProcess(const TrackedProcess& process);
   void EndProcess(int32_t tgid);
   void FinishEnded();
   void SweepAgainstProc();
+  bool ClearClass(uint8_t klass);
   void CheckBooks();
   void Deliver();
 

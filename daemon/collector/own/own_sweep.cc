@@ -20,6 +20,7 @@ void Add(ThreadSums& total, const ThreadSums& part) {
 
 void OwnCollector::Sweep() {
   swept_ = clock_->Node();
+  LetGoOfReused();
   if (rings_ == nullptr || needs_scan_) {
     for (const RunId run : runs_) {
       while (FollowUnannounced(run)) {
