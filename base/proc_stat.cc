@@ -56,6 +56,8 @@ std::optional<ProcStat> ParseProcStat(std::string_view line) {
   return stat;
 }
 
+bool HasEnded(const ProcStat& stat) { return (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1; }
+
 std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc) {
   return ParseProcStat(ReadProcFile(fmt::format("{}/{}/stat", proc, pid.value)));
 }

@@ -27,6 +27,9 @@ struct ProcStat {
 /// nullopt for a line that is cut or is not one.
 std::optional<ProcStat> ParseProcStat(std::string_view line);
 
+/// Whether nothing of the process runs any more. The state alone is its main thread's, which others may outlive.
+bool HasEnded(const ProcStat& stat);
+
 /// nullopt when the process is gone.
 std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc = "/proc");
 

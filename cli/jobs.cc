@@ -97,7 +97,8 @@ int End(const Globals& globals, const std::string& job) {
   request.set_job(job);
   const auto ended = Call((*connection)->control(), &v1::ControlService::Stub::EndJob, request);
   if (!ended.ok()) return Fail(ended.status());
-  printf("job %s is %s: %s\n", ended->name().c_str(), ended->state().c_str(), ended->state_reason().c_str());
+  printf("job %s is %s: %s\n", Printable(ended->name()).c_str(), ended->state().c_str(),
+         Printable(ended->state_reason()).c_str());
   return kOk;
 }
 
@@ -139,7 +140,7 @@ int PrintState(const Globals& globals) {
   } else if (node->running_jobs() > 0) {
     printf("next: stepscope %stop\n", hint);
   } else {
-    printf("next: stepscope %sreport %s\n", hint, jobs->jobs(0).name().c_str());
+    printf("next: stepscope %sreport %s\n", hint, Printable(jobs->jobs(0).name()).c_str());
   }
   return kOk;
 }

@@ -20,7 +20,7 @@ std::string RankText(int32_t rank) { return rank < 0 ? "-" : std::to_string(rank
 std::string Head(const v1::Summary& s) {
   const v1::Job& job = s.job();
   std::string text = fmt::format("job {} ({}, {}){}\n", Printable(job.name()), job.kind(), job.state(),
-                                 job.state_reason().empty() ? "" : ": " + job.state_reason());
+                                 job.state_reason().empty() ? "" : ": " + Printable(job.state_reason()));
   if (!job.command().empty()) text += fmt::format("  command  {}\n", Printable(job.command()));
   text += fmt::format("  window   {}{}, {} ranks, {} processes\n", Duration(s.end_ns() - s.begin_ns()),
                       s.final() ? "" : " so far", job.ranks_size(), s.processes_size());

@@ -41,10 +41,13 @@ void TextTable::Add(std::vector<std::string> cells) {
 }
 
 std::string Printable(std::string_view text) {
-  std::string printable(text);
-  for (char& c : printable) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) c = '?';
+  std::string printable;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0u;
+    const bool is_c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;  // U+009B opens an escape like ESC [
+    printable += byte < 0x20 || byte == 0x7F || is_c1 ? '?' : text[at];
+    at += is_c1 ? 1 : 0;
   }
   return printable;
 }

@@ -23,7 +23,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Control characters become '?': names come from other processes and must not reach the terminal as escapes.
+/// Control characters, those of two bytes included, become '?': names come from other processes and must not reach the terminal
+/// as escapes.
 std::string Printable(std::string_view text);
 /// The first `most` characters, the last of them "…" where something was cut.
 std::string Shortened(std::string_view text, size_t most);

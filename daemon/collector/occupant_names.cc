@@ -34,13 +34,14 @@ const OccupantNames::Known& OccupantNames::LookUp(uint32_t tid, uint32_t tgid, N
   const auto id = static_cast<int32_t>(tgid);
   const auto stat = proc_->Stat(id);
   const auto uid = proc_->Uid(id);
-  std::string name = proc_->Comm(id, static_cast<int32_t>(tid));
+  std::optional<std::string> name = proc_->Comm(id, static_cast<int32_t>(tid));
+  const bool is_gone = !stat || !uid || !name;
   // One that was known and is gone now keeps its name: the wait is of when it lived.
-  if (!is_new && known.tgid == tgid && (!stat || !uid || name.empty())) {
+  if (!is_new && known.tgid == tgid && is_gone) {
     known.looked_up = now;
     return known;
   }
-  known = {tgid, now, !stat || !uid || name.empty(), false, uid.value_or(0), std::move(name)};
+  known = {tgid, now, is_gone, false, uid.value_or(0), std::move(name).value_or("")};
   known.is_kernel = stat && (stat->parent.value == kKernelThreads || id == kKernelThreads);
   return known;
 }

@@ -46,23 +46,15 @@ SchedCollector::SchedCollector(SchedOptions options, DeliverySink* sink, TaskObs
 SchedCollector::~SchedCollector() { Stop(); }
 
 absl::Status SchedCollector::Start() {
-  absl::StatusOr<std::unique_ptr<SchedPrograms>> programs =
-      SchedPrograms::Load(options_.programs, [this](std::span<const std::byte> record) { OnRecord(record); });
+  const absl::Status prepared = Prepare();
   std::lock_guard lock(mutex_);
-  if (!programs.ok()) {
+  if (!prepared.ok()) {
+    programs_.reset();
     state_.state = "unavailable";
-    const CollectorState failure = DescribeFailure(programs.status());
+    const CollectorState failure = DescribeFailure(prepared);
     state_.reason = failure.reason;
     state_.next_step = failure.next_step;
-    return programs.status();
-  }
-  programs_ = *std::move(programs);
-  programs_->SetClass(getpid(), STEPSCOPE_CLASS_US);
-  STEPSCOPE_RETURN_IF_ERROR(thread_.Open());
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, thread_.wake_fd(), &event) != 0) {
-    return ErrnoStatus(errno, "epoll_ctl(eventfd of the sched thread)");
+    return prepared;
   }
   state_.level = "full";
   state_.works = kWorks;
@@ -71,6 +63,19 @@ absl::Status SchedCollector::Start() {
                 [this] {
                   if (programs_->attached()) Tick();
                 });
+  return absl::OkStatus();
+}
+
+absl::Status SchedCollector::Prepare() {
+  STEPSCOPE_ASSIGN_OR_RETURN(
+      programs_, SchedPrograms::Load(options_.programs, [this](std::span<const std::byte> record) { OnRecord(record); }));
+  programs_->SetClass(getpid(), STEPSCOPE_CLASS_US);
+  STEPSCOPE_RETURN_IF_ERROR(thread_.Open());
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(programs_->wake_fd(), EPOLL_CTL_ADD, thread_.wake_fd(), &event) != 0) {
+    return ErrnoStatus(errno, "epoll_ctl(eventfd of the sched thread)");
+  }
   return absl::OkStatus();
 }
 

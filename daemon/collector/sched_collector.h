@@ -114,6 +114,7 @@ class SchedCollector final : public SliceSource {
   };
 
   // Any thread.
+  absl::Status Prepare();
   absl::Status Call(std::function<absl::Status()> work);
 
   // The sched thread.
@@ -132,6 +133,7 @@ class SchedCollector final : public SliceSource {
   bool FollowFoundDescendants(uint8_t klass, RunId run);
   void FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent);
   TrackedProcess& Follow(ProcessKey key, RunId run, ProcessKey parent);
+  TrackedProcess* Current(ProcessKey key);
   void FollowFoundThreads(TrackedProcess& process);
   void PrepareThreads(int32_t tgid);
   void NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new);
@@ -139,6 +141,7 @@ class SchedCollector final : public SliceSource {
   void EndProcess(int32_t tgid);
   void FinishEnded();
   void SweepAgainstProc();
+  bool ClearClass(uint8_t klass);
   void CheckBooks();
   void Deliver();
 

@@ -59,11 +59,7 @@ void SchedCollector::HandleTaskEvent(const stepscope_task_event& event) {
   if (tracked == runs_.end()) return;
   int32_t tgid = static_cast<int32_t>(event.tgid);
   ProcessKey key{{tgid}, static_cast<int64_t>(event.process_start_ns) / tick_ns_};
-  TrackedProcess* process = tasks_.Process(tgid);
-  if (process != nullptr && process->key != key) {
-    EndProcess(tgid);  // the id was reused before its end was noticed
-    process = nullptr;
-  }
+  TrackedProcess* process = Current(key);
   if (process == nullptr) {
     ProcessKey parent;
     if (TrackedProcess* known = tasks_.Process(static_cast<int32_t>(event.parent_tgid))) parent = known->key;
@@ -96,7 +92,8 @@ absl::Status SchedCollector::TrackNow(Pid root, RunId run) {
   std::optional<ProcStat> stat = proc_.Stat(root.value);
   if (!stat) return absl::NotFoundError(fmt::format("process {} does not exist; nothing to track", root.value));
   if (root.value == getpid()) return absl::InvalidArgumentError("the daemon does not record itself; track another process");
-  if (TrackedProcess* process = tasks_.Process(root.value); process != nullptr && process->run != run) {
+  DrainRings(/*until_now=*/true);  // what an earlier owner of the id left behind is the earlier owner's
+  if (TrackedProcess* process = Current({root, stat->start_ticks}); process != nullptr && process->run != run) {
     return absl::AlreadyExistsError(
         fmt::format("process {} already belongs to run {}; end that job first", root.value, process->run.value));
   }
@@ -146,10 +143,11 @@ bool SchedCollector::FollowFoundDescendants(uint8_t klass, RunId run) {
   bool added = false;
   for (const ProcStat& stat : proc_.All()) {
     TrackedProcess* parent = tasks_.Process(stat.parent.value);
-    if (parent == nullptr || parent->run != run || tasks_.Process(stat.pid.value) != nullptr || stat.pid.value == getpid())
-      continue;
-    ProcessKey parent_key = parent->key;
-    FollowFound({stat.pid, stat.start_ticks}, run, klass, parent_key);
+    if (parent == nullptr || parent->run != run || HasEnded(stat) || stat.pid.value == getpid()) continue;
+    const ProcessKey parent_key = parent->key;
+    const ProcessKey key{stat.pid, stat.start_ticks};
+    if (Current(key) != nullptr) continue;
+    FollowFound(key, run, klass, parent_key);
     added = true;
   }
   return added;
@@ -160,7 +158,17 @@ bool SchedCollector::FollowFoundDescendants(uint8_t klass, RunId run) {
 void SchedCollector::FollowFound(ProcessKey key, RunId run, uint8_t klass, ProcessKey parent) {
   PrepareThreads(key.pid.value);
   programs_->SetClass(key.pid.value, klass);
-  FollowFoundThreads(Follow(key, run, parent));
+  TrackedProcess& process = Follow(key, run, parent);
+  FollowFoundThreads(process);
+  if (process.threads == 0) ending_.push_back({key, drains_});  // it ended while it was looked at
+}
+
+// The process as it is now; an earlier owner of its id, whose end was not noticed, is let go.
+TrackedProcess* SchedCollector::Current(ProcessKey key) {
+  TrackedProcess* process = tasks_.Process(key.pid.value);
+  if (process == nullptr || process->key == key) return process;
+  EndProcess(key.pid.value);
+  return nullptr;
 }
 
 // The kernel side has the class already when it announces a process; setting it again here could hit a reused id.
@@ -177,7 +185,7 @@ void SchedCollector::FollowFoundThreads(TrackedProcess& process) {
   for (int32_t tid : proc_.Threads(tgid)) {
     if (TrackedThread* known = tasks_.Thread(tid); known != nullptr && known->tgid == tgid) continue;
     TrackedThread& thread = tasks_.AddThread(process, tid);
-    NameThread(thread, proc_.Comm(tgid, tid), proc_.Inner(tgid, tid), /*is_new=*/true);
+    NameThread(thread, proc_.Comm(tgid, tid).value_or(""), proc_.Inner(tgid, tid), /*is_new=*/true);
   }
 }
 
@@ -197,7 +205,7 @@ void SchedCollector::NameThread(TrackedThread& thread, std::string comm, const I
 void SchedCollector::NameProcess(const TrackedProcess& process) {
   int32_t tgid = process.key.pid.value;
   std::string command = proc_.Command(tgid);
-  if (command.empty()) command = proc_.Comm(tgid, tgid);
+  if (command.empty()) command = proc_.Comm(tgid, tgid).value_or("");
   if (command.empty()) return;  // already gone
   EntityKey key{EntityKind::kProcess, tgid, process.key.start_ticks, 0, {}};
   notes_.push_back({process.run, key, std::move(command), -1, 0});
@@ -225,10 +233,10 @@ void SchedCollector::FinishEnded() {
     TrackedProcess* process = tasks_.Process(tgid);
     if (process == nullptr || process->key != ending.key || process->threads > 0) continue;
     std::optional<ProcStat> stat = proc_.Stat(tgid);
-    bool is_zombie = stat && (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
     bool is_ours = stat && stat->start_ticks == ending.key.start_ticks;
-    if (is_ours && !is_zombie) {
+    if (is_ours && !HasEnded(*stat)) {
       FollowFoundThreads(*process);
+      if (process->threads == 0) later.push_back(ending);
       continue;
     }
     if (!stat || is_ours) programs_->SetClass(tgid, STEPSCOPE_CLASS_OUT);
@@ -237,20 +245,20 @@ void SchedCollector::FinishEnded() {
   ending_ = std::move(later);
 }
 
-// After lost task events: what the table holds and /proc does not is over, what /proc holds and the table does not is added.
+// After lost task events: what the table holds and /proc does not is over, what /proc holds and the table does not is added. An
+// id may be another's by now.
 void SchedCollector::SweepAgainstProc() {
   for (int32_t tgid : tasks_.Processes()) {
-    std::vector<int32_t> alive = proc_.Threads(tgid);
-    std::unordered_set<int32_t> is_alive(alive.begin(), alive.end());
-    TrackedProcess* ended = nullptr;
+    const std::optional<ProcStat> stat = proc_.Stat(tgid);
+    TrackedProcess* process = stat ? Current({stat->pid, stat->start_ticks}) : tasks_.Process(tgid);
+    if (process == nullptr) continue;
+    const std::vector<int32_t> alive = proc_.Threads(tgid);
+    const std::unordered_set<int32_t> is_alive(alive.begin(), alive.end());
     for (int32_t tid : tasks_.ThreadsOf(tgid)) {
-      if (!is_alive.contains(tid)) ended = tasks_.RemoveThread(tid);
+      if (!is_alive.contains(tid)) tasks_.RemoveThread(tid);
     }
-    TrackedProcess* process = tasks_.Process(tgid);
-    if (ended != nullptr)
-      ending_.push_back({process->key, drains_});
-    else if (process->threads > 0)
-      FollowFoundThreads(*process);
+    FollowFoundThreads(*process);
+    if (process->threads == 0) ending_.push_back({process->key, drains_});
   }
   for (auto& [klass, tracked] : runs_) {
     while (FollowFoundDescendants(klass, tracked.run)) {
@@ -288,17 +296,35 @@ std::vector<OpenTurn> SchedCollector::OpenTurns() {
   return turns;
 }
 
+// Processes nobody announced, for want of room in a ring: alive or not, their ids may be handed to strangers, and the class to
+// another run. Returns whether there were any; some 10 ms.
+bool SchedCollector::ClearClass(uint8_t klass) {
+  bool found = false;
+  for (uint32_t tgid = 1; tgid < STEPSCOPE_MAX_TGID; ++tgid) {
+    if (programs_->ClassOf(static_cast<int32_t>(tgid)) != klass) continue;
+    programs_->SetClass(static_cast<int32_t>(tgid), STEPSCOPE_CLASS_OUT);
+    found = true;
+  }
+  return found;
+}
+
 absl::Status SchedCollector::UntrackNow(RunId run) {
   auto tracked = runs_.begin();
   while (tracked != runs_.end() && tracked->second.run != run) ++tracked;
   if (tracked == runs_.end()) return absl::OkStatus();
+  const uint8_t klass = tracked->first;
+  const auto is_followed = [&](int32_t tgid) { return programs_->ClassOf(tgid) == klass; };  // else the id is another's by now
   // Children made between two passes inherit the class and are in the ring by then.
   while (!tasks_.ProcessesOf(run).empty()) {
-    for (int32_t tgid : tasks_.ProcessesOf(run)) programs_->SetClass(tgid, STEPSCOPE_CLASS_OUT);
+    for (int32_t tgid : tasks_.ProcessesOf(run)) {
+      if (is_followed(tgid)) programs_->SetClass(tgid, STEPSCOPE_CLASS_OUT);
+    }
     DrainRings(/*until_now=*/true);
     for (int32_t tgid : tasks_.ProcessesOf(run)) {
-      if (programs_->ClassOf(tgid) == STEPSCOPE_CLASS_OUT) tasks_.RemoveProcess(tgid);
+      if (!is_followed(tgid)) tasks_.RemoveProcess(tgid);
     }
+  }
+  while (ClearClass(klass)) {
   }
   CheckBooks();
   Deliver();

@@ -25,10 +25,12 @@ std::vector<int32_t> ReadIds(const std::string& path) {
   return ids;
 }
 
-// Last number of the line that begins with `key`; 0 if there is none.
+// Last number of the line that begins with `key`; 0 if there is none. Never the first line: that is the name the thread gave
+// itself, which may read like another.
 int32_t LastNumber(std::string_view text, std::string_view key) {
-  size_t begin = text.find(key);
+  size_t begin = text.find(fmt::format("\n{}", key));
   if (begin == std::string_view::npos) return 0;
+  ++begin;
   std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
   size_t blank = line.find_last_of(" \t");
   int32_t value = 0;
@@ -46,11 +48,18 @@ std::optional<uint32_t> ProcScan::Uid(int32_t pid) const {
   return directory.st_uid;
 }
 
-std::vector<int32_t> ProcScan::Threads(int32_t pid) const { return ReadIds(fmt::format("{}/{}/task", root_, pid)); }
+std::vector<int32_t> ProcScan::Threads(int32_t pid) const {
+  const std::string tasks = fmt::format("{}/{}/task", root_, pid);
+  std::vector<int32_t> tids = ReadIds(tasks);
+  const std::optional<ProcStat> main_thread = ReadProcStat(Pid{pid}, tasks);
+  if (main_thread && (main_thread->state == 'Z' || main_thread->state == 'X')) std::erase(tids, pid);
+  return tids;
+}
 
-std::string ProcScan::Comm(int32_t pid, int32_t tid) const {
+std::optional<std::string> ProcScan::Comm(int32_t pid, int32_t tid) const {
   std::string comm = ReadProcFile(fmt::format("{}/{}/task/{}/comm", root_, pid, tid));
-  if (!comm.empty() && comm.back() == '\n') comm.pop_back();
+  if (comm.empty()) return std::nullopt;
+  if (comm.back() == '\n') comm.pop_back();
   return comm;
 }
 

@@ -26,9 +26,11 @@ class ProcScan {
   std::optional<ProcStat> Stat(int32_t pid) const;
   /// Effective user of a process.
   std::optional<uint32_t> Uid(int32_t pid) const;
-  /// Host tids of a process.
+  /// Host tids of a process. A main thread that has ended is listed by procfs while others run or nobody has waited for the
+  /// process, and is not among them.
   std::vector<int32_t> Threads(int32_t pid) const;
-  std::string Comm(int32_t pid, int32_t tid) const;
+  /// Any bytes, none included; nullopt if the thread is gone.
+  std::optional<std::string> Comm(int32_t pid, int32_t tid) const;
   /// Arguments joined by blanks; empty for a process without (zombies).
   std::string Command(int32_t pid) const;
   InnerIds Inner(int32_t pid, int32_t tid) const;

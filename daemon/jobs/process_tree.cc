@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <sstream>
+#include <string>
 
 #include "base/proc_stat.h"
 
@@ -28,15 +30,15 @@ std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc) {
 
 bool IsAlive(ProcessKey process, const std::string& proc) {
   const auto stat = ReadProcStat(process.pid, proc);
-  return stat && stat->start_ticks == process.start_ticks && stat->state != 'Z' && stat->state != 'X';
+  return stat && stat->start_ticks == process.start_ticks && !HasEnded(*stat);
 }
 
 std::optional<uint32_t> UidOf(Pid pid, const std::string& proc) {
   std::ifstream status(fmt::format("{}/{}/status", proc, pid.value));
-  std::string word;
-  while (status >> word) {
+  // Whole lines: the first holds the name the process gave itself, which may read like another line.
+  for (std::string line; std::getline(status, line);) {
     uint32_t uid = 0;
-    if (word == "Uid:" && status >> uid) return uid;
+    if (line.starts_with("Uid:") && std::istringstream(line.substr(4)) >> uid) return uid;
   }
   return std::nullopt;
 }

@@ -17,21 +17,26 @@ constexpr std::chrono::seconds kMaxQueryTime{10};
 
 class QueryBudget {
  public:
-  /// `deadline` is the client's; the shorter of it and ten seconds counts.
+  /// `deadline` is the client's; the shorter of it and ten seconds counts. From here on a step of the wall clock changes nothing.
   QueryBudget(std::chrono::system_clock::time_point deadline, std::function<bool()> cancelled)
-      : cancelled_(std::move(cancelled)), deadline_(std::min(deadline, std::chrono::system_clock::now() + kMaxQueryTime)) {}
+      : cancelled_(std::move(cancelled)), deadline_(std::chrono::steady_clock::now() + TimeLeft(deadline)) {}
 
   /// Call once a batch. False: stop.
   bool Spend(uint64_t rows) {
     rows_ += rows;
-    exhausted_ = exhausted_ || rows_ > kMaxRowsRead || std::chrono::system_clock::now() >= deadline_ || cancelled_();
+    exhausted_ = exhausted_ || rows_ > kMaxRowsRead || std::chrono::steady_clock::now() >= deadline_ || cancelled_();
     return !exhausted_;
   }
   bool exhausted() const { return exhausted_; }
 
  private:
+  static std::chrono::nanoseconds TimeLeft(std::chrono::system_clock::time_point deadline) {
+    const auto now = std::chrono::system_clock::now();
+    return std::clamp<std::chrono::system_clock::time_point>(deadline, now, now + kMaxQueryTime) - now;
+  }
+
   std::function<bool()> cancelled_;
-  std::chrono::system_clock::time_point deadline_;
+  std::chrono::steady_clock::time_point deadline_;
   uint64_t rows_ = 0;
   bool exhausted_ = false;
 };

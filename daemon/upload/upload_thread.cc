@@ -6,6 +6,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <limits>
 #include <optional>
 #include <random>
@@ -14,8 +16,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "base/status.h"
 #include "daemon/upload/call_gate.h"
 #include "daemon/upload/manifest.h"
@@ -25,10 +25,31 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kLongestRetryMs = 600'000;
-constexpr int64_t kStopMs = 5000;
+constexpr std::chrono::milliseconds kStopTime{5000};
 constexpr int64_t kBusyTickMs = 1000;  ///< while a run is followed
 constexpr int64_t kIdleTickMs = 5000;
 constexpr int64_t kLongestScanMs = 15'000;
+
+/// A condition variable whose waits count by the steady clock. Those of absl::CondVar end at a time of the wall clock in the
+/// versions we build with: a clock set back by an hour would hold the uploader for that hour.
+class WakeUp {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  void SignalAll() { changed_.notify_all(); }
+  /// `mutex` is held before and after. False when `end` came first.
+  bool WaitUntil(absl::Mutex* mutex, Time end) {
+    Held held{mutex};
+    return changed_.wait_until(held, end) == std::cv_status::no_timeout;
+  }
+
+ private:
+  struct Held {
+    absl::Mutex* mutex;
+    void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex->Lock(); }
+    void unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex->Unlock(); }
+  };
+  std::condition_variable_any changed_;
+};
 
 /// What is known of one run. The thread owns `upload`; the rest is shared.
 struct Work {
@@ -46,7 +67,7 @@ class UploadLoop {
 
   void Run();
   void Stop();
-  bool WaitStopped(absl::Duration limit);
+  bool WaitStopped(std::chrono::milliseconds limit);
   CallGate& gate() { return *gate_; }
 
   void JobEnded(RunId run);
@@ -79,7 +100,7 @@ class UploadLoop {
   std::map<RunId, std::unique_ptr<RunUpload>> uploads_;  ///< thread only
 
   mutable absl::Mutex mutex_;
-  absl::CondVar wake_;
+  WakeUp wake_;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_){std::random_device()()};
   std::map<RunId, Work> works_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
@@ -111,7 +132,7 @@ void UploadLoop::WaitForWork() {
   for (const auto& [run, work] : works_) {
     if (work.status.state != "done") wait_ms = std::clamp<int64_t>(work.not_before_ms - NowMs(), 10, wait_ms);
   }
-  wake_.WaitWithTimeout(&mutex_, absl::Milliseconds(wait_ms));
+  wake_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms));
 }
 
 void UploadLoop::LearnRuns() {
@@ -315,10 +336,10 @@ void UploadLoop::Stop() {
   wake_.SignalAll();
 }
 
-bool UploadLoop::WaitStopped(absl::Duration limit) {
+bool UploadLoop::WaitStopped(std::chrono::milliseconds limit) {
   const absl::MutexLock lock(&mutex_);
-  const absl::Time deadline = absl::Now() + limit;
-  while (!stopped_ && !wake_.WaitWithDeadline(&mutex_, deadline)) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!stopped_ && wake_.WaitUntil(&mutex_, deadline)) {
   }
   return stopped_;
 }
@@ -337,7 +358,7 @@ class ThreadUploader final : public Uploader {
   void Stop() override {
     if (!thread_.joinable()) return;
     loop_->Stop();
-    while (!loop_->WaitStopped(absl::Milliseconds(kStopMs))) {
+    while (!loop_->WaitStopped(kStopTime)) {
       if (!loop_->gate().Abandon()) continue;  // it works on our side, which ends by itself
       spdlog::warn("upload: a request to the storage hangs; leaving it behind, the upload goes on at the next start");
       thread_.detach();

@@ -204,7 +204,7 @@ OwnThread* OwnCollector::ThreadOf(const SwitchRecord& record) {
   if (process == nullptr) return nullptr;
   OwnThread& found = tasks_.AddThread(*process, record.tid, ThreadTurns({record.time_ns}, /*is_new=*/false));
   found.turns.Lost(record.cpu);
-  Announce(found, proc_.Comm(record.tgid, record.tid), /*is_new=*/true);
+  Announce(found, proc_.Comm(record.tgid, record.tid).value_or(""), /*is_new=*/true);
   return &found;
 }
 

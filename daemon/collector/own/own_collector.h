@@ -98,6 +98,7 @@ class OwnCollector final : public SliceSource {
   void NameProcess(const OwnProcess& process);
   void Cover(OwnThread& thread);
   void EndProcess(int32_t tgid);
+  void LetGoOfReused();
   void FinishEnded();
   int64_t StartTicks(int32_t tgid, int64_t time_ns) const;
 

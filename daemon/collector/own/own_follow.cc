@@ -22,6 +22,8 @@ absl::Status OwnCollector::TrackNow(Pid root, RunId run) {
   const std::optional<ProcStat> stat = proc_.Stat(root.value);
   if (!stat) return absl::NotFoundError(fmt::format("process {} does not exist; nothing to track", root.value));
   if (root.value == getpid()) return absl::InvalidArgumentError("the daemon does not record itself; track another process");
+  DrainRings(/*until_now=*/true);
+  LetGoOfReused();
   if (const OwnProcess* process = tasks_.Process(root.value); process != nullptr && process->run != run) {
     return absl::AlreadyExistsError(
         fmt::format("process {} already belongs to run {}; end that job first", root.value, process->run.value));
@@ -46,8 +48,8 @@ std::vector<ProcStat> OwnCollector::UnknownDescendants(RunId run) {
   std::vector<ProcStat> unknown;
   for (ProcStat& stat : proc_.All()) {
     const OwnProcess* parent = tasks_.Process(stat.parent.value);
-    const bool is_ours = parent != nullptr && parent->run == run && stat.pid.value != getpid() && stat.state != 'Z';
-    if (is_ours && tasks_.Process(stat.pid.value) == nullptr) unknown.push_back(std::move(stat));
+    const bool is_ours = parent != nullptr && parent->run == run && stat.pid.value != getpid();
+    if (is_ours && !HasEnded(stat) && tasks_.Process(stat.pid.value) == nullptr) unknown.push_back(std::move(stat));
   }
   return unknown;
 }
@@ -86,7 +88,11 @@ bool OwnCollector::FollowUnannounced(RunId run) {
   return true;
 }
 
-void OwnCollector::FollowFound(ProcessKey key, RunId run, ProcessKey parent) { FollowFoundThreads(Follow(key, run, parent)); }
+void OwnCollector::FollowFound(ProcessKey key, RunId run, ProcessKey parent) {
+  OwnProcess& process = Follow(key, run, parent);
+  FollowFoundThreads(process);
+  if (process.threads == 0) ending_.push_back({key, drains_});  // it ended while it was looked at
+}
 
 OwnProcess& OwnCollector::Follow(ProcessKey key, RunId run, ProcessKey parent) {
   OwnProcess& process = tasks_.AddProcess(key, run);
@@ -108,7 +114,7 @@ OwnThread& OwnCollector::AddFound(OwnProcess& process, int32_t tid) {
   OwnThread& thread = tasks_.AddThread(process, tid, ThreadTurns(clock_->Node(), /*is_new=*/false));
   Cover(thread);
   thread.sums = ReadThreadSums(options_.proc_root, thread.tgid, tid).value_or(ThreadSums{});
-  Announce(thread, proc_.Comm(thread.tgid, tid), /*is_new=*/true);
+  Announce(thread, proc_.Comm(thread.tgid, tid).value_or(""), /*is_new=*/true);
   return thread;
 }
 
@@ -138,7 +144,7 @@ void OwnCollector::Announce(OwnThread& thread, std::string comm, bool is_new) {
 void OwnCollector::NameProcess(const OwnProcess& process) {
   const int32_t tgid = process.key.pid.value;
   std::string command = proc_.Command(tgid);
-  if (command.empty()) command = proc_.Comm(tgid, tgid);
+  if (command.empty()) command = proc_.Comm(tgid, tgid).value_or("");
   if (command.empty()) return;  // already gone
   notes_.push_back({process.run, {EntityKind::kProcess, tgid, process.key.start_ticks, 0, {}}, std::move(command), -1, 0});
 }
@@ -159,6 +165,18 @@ void OwnCollector::EndProcess(int32_t tgid) {
   if (observer_ != nullptr) observer_->OnProcessExit(run, key, tasks_.ProcessesOf(run).size());
 }
 
+// An id whose process ended unnoticed and that is another's by now: nothing /proc says under it is about what was followed.
+void OwnCollector::LetGoOfReused() {
+  for (const int32_t tgid : tasks_.Processes()) {
+    const std::optional<ProcStat> stat = proc_.Stat(tgid);
+    OwnProcess& process = *tasks_.Process(tgid);
+    if (!stat || stat->start_ticks == process.key.start_ticks) continue;
+    for (const int32_t tid : tasks_.ThreadsOf(tgid)) tasks_.RemoveThread(tid);
+    rows_.AddSums(process, process.of_ended, clock_->Node());
+    EndProcess(tgid);
+  }
+}
+
 // A process all of whose known threads ended is let go one drain later, and only if /proc agrees: an announcement may have
 // been lost.
 void OwnCollector::FinishEnded() {
@@ -173,8 +191,7 @@ void OwnCollector::FinishEnded() {
     }
     const std::optional<ProcStat> stat = proc_.Stat(tgid);
     const bool is_ours = stat && stat->start_ticks == ending.key.start_ticks;
-    const bool is_zombie = stat && (stat->state == 'Z' || stat->state == 'X') && stat->threads <= 1;
-    if (is_ours && !is_zombie) {
+    if (is_ours && !HasEnded(*stat)) {
       FollowFoundThreads(*process);
       if (process->threads == 0) later.push_back(ending);
       continue;

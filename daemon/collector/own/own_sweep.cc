@@ -14,6 +14,7 @@ constexpr uint8_t kSweepsToBelieve = 2;
 
 void OwnCollector::Sweep() {
   swept_ = clock_->Node();
+  LetGoOfReused();
   if (rings_ == nullptr || needs_scan_) {
     for (const RunId run : runs_) {
       while (FollowUnannounced(run)) {

@@ -26,6 +26,19 @@ TEST(ProcStat, ACutLineIsNone) {
   EXPECT_FALSE(ParseProcStat("42 (cut) S 7"));
 }
 
+TEST(ProcStat, AProcessHasEndedWhenItsLastThreadHas) {
+  const auto has_ended = [](char state, int threads) {
+    ProcStat stat;
+    stat.state = state;
+    stat.threads = threads;
+    return HasEnded(stat);
+  };
+  EXPECT_FALSE(has_ended('S', 1));
+  EXPECT_TRUE(has_ended('Z', 1));
+  EXPECT_TRUE(has_ended('X', 0));
+  EXPECT_FALSE(has_ended('Z', 2)) << "its main thread has ended; another one goes on";
+}
+
 TEST(ProcStat, ItFindsItselfAndNobodyElse) {
   const std::optional<ProcStat> self = ReadProcStat(Pid{getpid()});
   ASSERT_TRUE(self);

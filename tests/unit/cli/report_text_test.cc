@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/report.h"
+#include "cli/text_table.h"
 #include "sample_report.h"
 
 namespace stepscope::cli {
@@ -115,6 +116,31 @@ TEST(ReportTextTest, EndsWithItsOwnCost) {
   EXPECT_THAT(
       RenderText(TwoRanks()),
       testing::EndsWith("\nwhat it cost: daemon 250.0 ms CPU, agents 1.5 ms CPU, 1.2 MB stored, daemon memory 60.0 MB\n"));
+}
+
+TEST(ReportTextTest, NoNameReachesTheTerminalAsAnEscape) {
+  const std::string name = "\x1b[2J\nx\xc2\x9b\x7f";
+  Report report = TwoRanks();
+  v1::Summary& s = report.summary;
+  s.mutable_job()->set_name(name);
+  s.mutable_job()->set_command(name);
+  s.mutable_job()->set_state_reason(name);
+  v1::ThreadSummary* main = s.mutable_threads(0);
+  main->set_name(name);
+  AddThread(&s, 200, name, 1'000);
+  v1::WaitSummary* wait = AddWait(main, "lock", "futex", 30, "blocked");
+  SetPeer(wait->mutable_peer(), 500, 510, name);
+  SetPeer(wait->mutable_root(), 600, 610, name);
+  wait->mutable_root()->set_process(name);
+  s.mutable_processes(0)->set_name(name);
+  v1::OccupantSummary* occupant = s.mutable_processes(0)->add_occupants();
+  occupant->set_name(name);
+  occupant->set_ns(10);
+  AddSpan(&s, name, 1, 1);
+  std::string text = RenderText(report);
+  std::erase(text, '\n');
+  EXPECT_EQ(Printable(text), text);
+  EXPECT_EQ(RenderText(report).find("\nx"), std::string::npos) << "a name began a line of its own";
 }
 
 TEST(ReportTextTest, AnEmptySummaryHasNoTables) {

@@ -88,6 +88,11 @@ TEST(TextTableTest, NamesAreShortenedByCharactersAndKeepNoControlCharacters) {
   EXPECT_EQ(Shortened("abcdefg", 6), "abcde…");
   EXPECT_EQ(Shortened("äöüäöüä", 6), "äöüäö…");
   EXPECT_EQ(Printable("a\x1b[31mb\n"), "a?[31mb?");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "31mb\x7f"),
+            "?31mb?")
+      << "the one-character form of ESC [";
+  EXPECT_EQ(Printable("\xc2\xb5s, \xc3\x9b, \xc2"), "\xc2\xb5s, \xc3\x9b, \xc2");
 }
 
 TEST(TextTableTest, WithoutRowsThereAreOnlyTitles) { EXPECT_EQ(TextTable({"A", ">B"}).Render(), "  A  B\n"); }

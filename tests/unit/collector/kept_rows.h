@@ -21,7 +21,10 @@ class KeptRows final : public DeliverySink {
 
   bool Deliver(Delivery delivery) override {
     std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
     changed_.wait(lock, [this] { return !is_held_; });
+    --waiting_;
     for (const Batch& batch : delivery.batches) {
       for (size_t row = 0; row < batch.rows(); ++row) {
         Row values;
@@ -35,7 +38,9 @@ class KeptRows final : public DeliverySink {
         auto& lanes = batch.table == TableId::kLoss ? losses_ : batch.table == TableId::kSchedWait ? waits_ : slices_;
         if (batch.table == TableId::kSchedWait)
           occupant_names_.insert(batch.names[static_cast<size_t>(values[wait_column::kOccupantName])]);
-        lanes[batch.entities[batch.lane[row]]].push_back(std::move(values));
+        const EntityKey& key = batch.entities[batch.lane[row]];
+        if (batch.table == TableId::kSchedSlice) runs_[key].insert(batch.run);
+        lanes[key].push_back(std::move(values));
       }
     }
     for (EntityNote& note : delivery.notes) notes_.push_back(std::move(note));
@@ -46,6 +51,11 @@ class KeptRows final : public DeliverySink {
   void Hold() {
     std::lock_guard lock(mutex_);
     is_held_ = true;
+  }
+  /// Returns when a reader is stuck in a Deliver that is held.
+  void AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return waiting_ > 0; });
   }
   void Release() {
     std::lock_guard lock(mutex_);
@@ -91,15 +101,23 @@ class KeptRows final : public DeliverySink {
     for (const auto& [key, lane] : Slices()) count += lane.size();
     return count;
   }
-  uint64_t LostSlices() const {
+  /// What the loss rows of `table` count; TableId{} = task events.
+  uint64_t Lost(TableId table) const {
     std::lock_guard lock(mutex_);
     int64_t count = 0;
     for (const auto& [key, lane] : losses_) {
       for (const Row& row : lane) {
-        if (row[loss_column::kTable] == static_cast<int64_t>(TableId::kSchedSlice)) count += row[loss_column::kCount];
+        if (row[loss_column::kTable] == static_cast<int64_t>(table)) count += row[loss_column::kCount];
       }
     }
     return static_cast<uint64_t>(count);
+  }
+  uint64_t LostSlices() const { return Lost(TableId::kSchedSlice); }
+  /// Runs that have slices of a thread.
+  std::set<RunId> RunsOf(const EntityKey& thread) const {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(thread);
+    return found == runs_.end() ? std::set<RunId>() : found->second;
   }
   std::vector<EntityNote> Notes() const {
     std::lock_guard lock(mutex_);
@@ -110,6 +128,8 @@ class KeptRows final : public DeliverySink {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_held_ = false;
+  int waiting_ = 0;
+  std::map<EntityKey, std::set<RunId>> runs_;
   std::map<EntityKey, std::vector<Row>> slices_, waits_, losses_;
   std::set<std::string> occupant_names_;
   std::map<std::string, std::map<EntityKey, double>> counters_;

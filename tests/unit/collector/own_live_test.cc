@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <optional>
 
 #include "daemon/collector/own/own_collector.h"
 #include "daemon/collector/own/slice_ladder.h"
@@ -166,6 +167,47 @@ TEST_F(OwnLive, AfterUntrackNothingMoreIsRecorded) {
   ASSERT_TRUE(collector_->Flush().ok());
   EXPECT_EQ(rows_.SliceCount(), rows);
   EXPECT_EQ(collector_->State().state, "idle");
+}
+
+// A second passes between two looks at /proc, in which an id may change hands.
+TEST_F(OwnLive, TheNextOwnerOfAnIdIsNotTakenForTheProcessThatHadIt) {
+  StartWith({.use_perf = false, .sweep_period = std::chrono::hours(1)});
+  ASSERT_EQ(process_.Exec(), "ready");
+  std::optional<RecordedProcess> first(std::in_place);
+  ASSERT_EQ(first->Exec(), "ready");
+  ASSERT_TRUE(collector_->Track(Pid{first->pid()}, kRun).ok());
+  ASSERT_EQ(first->Do("run 100"), "done");
+  ASSERT_TRUE(collector_->Flush().ok());
+  const int64_t running_ns = Newest(kRunningCounter);
+  const ProcessKey key = tasks_.parents.begin()->first;
+  usleep(50'000);  // some clock ticks, by which procfs tells one owner of an id from the next
+  first.reset();
+  RecordedProcess stranger("mixed", key.pid.value);
+  if (stranger.pid() < 0) GTEST_SKIP() << "needs CAP_CHECKPOINT_RESTORE, to choose process ids: " << strerror(errno);
+  ASSERT_EQ(stranger.Exec(), "ready");
+  ASSERT_EQ(stranger.Do("burn 300"), "done");
+  ASSERT_TRUE(collector_->Flush().ok());
+  ASSERT_TRUE(collector_->Flush().ok());
+  EXPECT_LT(Newest(kRunningCounter) - running_ns, 300'000'000);
+  EXPECT_THAT(tasks_.ended, testing::ElementsAre(key));
+  EXPECT_EQ(collector_->State().numbers["processes"], "0");
+
+  ASSERT_TRUE(collector_->Track(Pid{stranger.pid()}, RunId{8}).ok()) << "it is nobody's";
+  EXPECT_EQ(collector_->State().numbers["processes"], "1");
+}
+
+TEST_F(OwnLive, ANameOfAnyBytesIsKept) {
+  StartWith({});
+  if (IsSkipped()) return;
+  ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
+  ASSERT_EQ(process_.Exec(), "ready");
+  ASSERT_EQ(process_.Do("name fffe800a"), "done");
+  ASSERT_EQ(process_.Do("name 1b5b324a"), "done");
+  ASSERT_EQ(process_.Do("name"), "done");
+  ASSERT_TRUE(collector_->Flush().ok());
+  std::vector<std::string> names;
+  for (const ThreadFacts& thread : tasks_.threads) names.push_back(thread.comm);
+  EXPECT_THAT(names, testing::IsSupersetOf({"\xff\xfe\x80\n", "\x1b[2J", ""}));
 }
 
 TEST_F(OwnLive, TheLadderTakesTheNextStepWhenOneIsRefused) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "daemon/collector/sched_proc_scan.h"
+#include "fork_as.h"
 
 namespace stepscope {
 
@@ -31,29 +32,32 @@ struct KernelBooks {
 
 class RecordedProcess {
  public:
-  /// Forks; the child waits for Exec().
-  explicit RecordedProcess(const std::string& scenario = "mixed") {
+  /// Forks, under the process id `as` if it is not 0 (pid() is -1 where that is refused); the child waits for Exec().
+  explicit RecordedProcess(const std::string& scenario = "mixed", pid_t as = 0) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) abort();
-    pid_ = fork();
+    pid_ = ForkAs(as);
     if (pid_ == 0) {
-      setpgid(0, 0);
-      dup2(in[0], 0);
-      dup2(out[1], 1);
+      // Plain system calls: a sanitizer's functions may wait for a lock of a thread that this process does not have.
+      syscall(SYS_setpgid, 0, 0);
+      syscall(SYS_dup3, in[0], 0, 0);
+      syscall(SYS_dup3, out[1], 1, 0);
       char go;
-      if (read(0, &go, 1) != 1) _exit(1);
+      if (syscall(SYS_read, 0, &go, 1) != 1) _exit(1);
       execl(SCHED_WORKLOAD, "sched_workload", scenario.c_str(), nullptr);
       _exit(127);
     }
-    setpgid(pid_, pid_);
+    if (pid_ > 0) setpgid(pid_, pid_);
     close(in[0]);
     close(out[1]);
     to_ = in[1];
     from_ = out[0];
   }
   ~RecordedProcess() {
-    kill(-pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    if (pid_ > 0) {
+      kill(-pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
     close(to_);
     close(from_);
   }

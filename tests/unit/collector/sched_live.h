@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/collector/sched_collector.h"
@@ -18,6 +20,12 @@
 namespace stepscope {
 
 inline constexpr RunId kRun{7};
+
+/// script/test --full: what takes longer, or needs a machine of its own.
+inline bool IsFull() {
+  const char* full = std::getenv("STEPSCOPE_FULL");
+  return full != nullptr && std::string_view(full) == "1";
+}
 
 class SchedLive : public testing::Test {
  protected:

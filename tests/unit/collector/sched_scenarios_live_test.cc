@@ -5,9 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <cstdlib>
 #include <set>
-#include <string_view>
 
 #include "sched_live.h"
 
@@ -38,11 +36,6 @@ class Stranger {
  private:
   pid_t pid_;
 };
-
-bool IsFull() {
-  const char* full = std::getenv("STEPSCOPE_FULL");
-  return full != nullptr && std::string_view(full) == "1";
-}
 
 struct WaitShares {
   int64_t told_ns = 0;

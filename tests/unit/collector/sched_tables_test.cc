@@ -6,9 +6,11 @@
 #include <cstring>
 
 #include "contract/sched_record.h"
+#include "daemon/collector/occupant_names.h"
 #include "daemon/collector/sched_proc_scan.h"
 #include "daemon/collector/sched_rows.h"
 #include "daemon/collector/task_table.h"
+#include "tests/unit/host/fake_tree.h"
 
 namespace stepscope {
 namespace {
@@ -122,8 +124,45 @@ TEST(ProcScan, AGoneProcessIsAnEmptyAnswer) {
   EXPECT_FALSE(proc.Stat(1));
   EXPECT_TRUE(proc.Threads(1).empty());
   EXPECT_TRUE(proc.All().empty());
-  EXPECT_EQ(proc.Comm(1, 1), "");
+  EXPECT_FALSE(proc.Comm(1, 1));
   EXPECT_EQ(proc.Inner(1, 1).tid, 0);
+}
+
+TEST(ProcScan, AThreadsNameIsNotReadAsAnotherLineOfItsStatus) {
+  FakeTree tree;
+  tree.Write("/9/task/9/status", "Name:\tNSpid: 77 NStgid: 88\nUid:\t0\t0\t0\t0\nNStgid:\t9\t5\nNSpid:\t9\t4\n");
+  tree.Write("/9/task/9/comm", "\n");
+  const ProcScan proc(tree.root());
+  EXPECT_EQ(proc.Inner(9, 9).tid, 4);
+  EXPECT_EQ(proc.Inner(9, 9).tgid, 5);
+  EXPECT_EQ(proc.Comm(9, 9), "") << "no name is a name too";
+}
+
+TEST(ProcScan, AMainThreadThatHasEndedIsNotAmongThoseThatRun) {
+  FakeTree tree;
+  const auto add = [&](int tid, char state) {
+    tree.Write(fmt::format("/9/task/{}/stat", tid),
+               fmt::format("{} (x) {} 1 9 9 0 -1 0 0 0 0 0 7 3 0 0 20 0 2 0 500 0 0\n", tid, state));
+  };
+  add(9, 'S');
+  add(10, 'S');
+  const ProcScan proc(tree.root());
+  EXPECT_THAT(proc.Threads(9), testing::UnorderedElementsAre(9, 10));
+  add(9, 'Z');
+  EXPECT_THAT(proc.Threads(9), testing::ElementsAre(10));
+}
+
+TEST(OccupantNames, AThreadWithoutANameIsNotGone) {
+  FakeTree tree;
+  tree.Write("/9/stat", "9 () S 1 9 9 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 500 0 0\n");
+  tree.Write("/9/task/9/comm", "\n");
+  const ProcScan proc(tree.root());
+  TaskTable tasks;
+  OccupantNames names(&proc, &tasks);
+  const Occupant occupant = names.Resolve(9, 9, RunId{5}, getuid(), NodeTime{1});
+  EXPECT_EQ(occupant.klass, OccupantClass::kSameUser);
+  EXPECT_EQ(occupant.name, "");
+  EXPECT_EQ(names.Resolve(8, 8, RunId{5}, getuid(), NodeTime{1}).klass, OccupantClass::kGone);
 }
 
 TEST(ProcScan, ItFindsItself) {

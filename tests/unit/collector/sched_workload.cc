@@ -7,11 +7,16 @@
 // - fork N: N children, one after the other, each with one thread that exits
 // - spawn N: N children that stay, blocked, until quit; answers their pids
 // - exec: a thread that is not the leader executes this program again
+// - name HEX: the main thread names itself so, byte by byte; no HEX is the empty name
+// - nap PID: a child with that process id that naps, a millisecond at a time, until quit
+// - zombie N: N children that end at once and that nobody waits for; answers their pids
+// - leave: the main thread ends; another one goes on
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -29,6 +34,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "fork_as.h"
 
 namespace {
 
@@ -229,6 +236,7 @@ const std::map<std::string, std::vector<Job>> kScenarios = {
     {"poll", {Poller}},
     {"faults", {Faulter}},
     {"thread storm", {ThreadStorm}},
+    {"thread flood", {ThreadStorm, ThreadStorm}},
 };
 
 void Fork(int count) {
@@ -254,6 +262,51 @@ std::string Spawn(int count) {
   return pids;
 }
 
+std::string LeaveZombies(int count) {
+  std::string pids;
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    pids += std::to_string(child) + " ";
+  }
+  return pids;
+}
+
+std::string Nap(pid_t as) {
+  const pid_t child = stepscope::ForkAs(as);
+  while (child == 0) usleep(1000);
+  return std::to_string(child);
+}
+
+void NameMainThread(const std::string& hex) {
+  std::string name;
+  for (size_t at = 0; at + 1 < hex.size(); at += 2) name += static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16));
+  prctl(PR_SET_NAME, name.c_str());
+}
+
+void Serve(Gate& gate, char** argv) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string command, argument, answer = "done";
+    words >> command >> argument;
+    const int count = std::atoi(argument.c_str());
+    if (command == "run") gate.Run(count);
+    if (command == "burn") BurnMs(count);
+    if (command == "fork") Fork(count);
+    if (command == "spawn") answer = Spawn(count);
+    if (command == "exec") std::thread([argv] { execv("/proc/self/exe", argv); }).join();
+    if (command == "name") NameMainThread(argument);
+    if (command == "nap") answer = Nap(count);
+    if (command == "zombie") answer = LeaveZombies(count);
+    std::cout << answer << std::endl;
+    if (command != "leave") continue;
+    std::thread([&gate, argv] { Serve(gate, argv); }).detach();
+    syscall(SYS_exit, 0);  // of this thread alone, and without unwinding: the others stand on its stack
+  }
+  kill(0, SIGKILL);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -262,18 +315,5 @@ int main(int, char** argv) {
   OpenLoopback();
   gate.Work(kScenarios.at(argv[1]));
   std::cout << "ready" << std::endl;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    std::istringstream words(line);
-    std::string command, answer = "done";
-    int count = 0;
-    words >> command >> count;
-    if (command == "run") gate.Run(count);
-    if (command == "burn") BurnMs(count);
-    if (command == "fork") Fork(count);
-    if (command == "spawn") answer = Spawn(count);
-    if (command == "exec") std::thread([argv] { execv("/proc/self/exe", argv); }).join();
-    std::cout << answer << std::endl;
-  }
-  kill(0, SIGKILL);
+  Serve(gate, argv);
 }

@@ -8,10 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <atomic>
+#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
+#include <memory>
+#include <thread>
 
 #include "base/proc_stat.h"
 #include "base/unique_fd.h"
@@ -21,6 +22,7 @@
 #include "daemon/collector/host/cpu_topology.h"
 #include "daemon/collector/host/perf_counters.h"
 #include "tests/unit/host/fake_tree.h"
+#include "tests/unit/host/test_cgroup.h"
 
 namespace stepscope {
 namespace {
@@ -86,36 +88,15 @@ TEST(HostLiveTest, SoftwareEventsCountOnEveryCpuAndHardwareIsThereOrSaidToBeMiss
   }
 }
 
-/// A cgroup that may use a hundredth of a CPU, which is less than a busy machine leaves it, and a child in it.
-class QuotaCgroup {
+/// A child that uses `cpu_ns` of CPU in a cgroup, and then sleeps until it is dropped.
+class CgroupChild {
  public:
-  /// Why there is none; empty = all is well.
-  std::string Create() {
-    const CgroupMounts mounts = ReadCgroupMounts("");
-    const bool is_v1 = mounts.v1_cpu.has_value();
-    if (!is_v1 && !mounts.v2) return "no cgroups here";
-    directory_ = fmt::format("{}/stepscope_test_{}", (is_v1 ? mounts.v1_cpu : mounts.v2)->point, getpid());
-    std::error_code error;
-    if (!std::filesystem::create_directory(directory_, error)) return "cannot make a cgroup: " + error.message();
-    const bool is_limited =
-        is_v1 ? Write("cpu.cfs_period_us", "100000") && Write("cpu.cfs_quota_us", "1000") : Write("cpu.max", "1000 100000");
-    return is_limited ? "" : "the cpu controller is not on here";
-  }
-  ~QuotaCgroup() {
-    if (child_ > 0) {
-      kill(child_, SIGKILL);
-      waitpid(child_, nullptr, 0);
-    }
-    if (!directory_.empty()) rmdir(directory_.c_str());
-  }
-
-  /// Starts a child that uses `cpu_ns` of CPU in the cgroup and then sleeps; returns when it does.
-  ProcessKey RunChild(int64_t cpu_ns) {
+  CgroupChild(const TestCgroup& cgroup, int64_t cpu_ns) {
     int ends[2];
-    if (pipe(ends) != 0) return {};
-    child_ = fork();
-    if (child_ == 0) {
-      if (!Write("cgroup.procs", "0")) _exit(1);
+    if (pipe(ends) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (!cgroup.Take(0)) _exit(1);
       BurnCpu(cpu_ns);
       if (write(ends[1], "x", 1) != 1) _exit(1);
       while (true) pause();
@@ -123,48 +104,75 @@ class QuotaCgroup {
     close(ends[1]);
     const unique_fd done(ends[0]);
     char byte = 0;
-    if (read(done.get(), &byte, 1) != 1) return {};
-    return {Pid{child_}, ReadProcStat(Pid{child_})->start_ticks};
+    if (read(done.get(), &byte, 1) == 1) key_ = {Pid{pid_}, ReadProcStat(Pid{pid_})->start_ticks};
   }
-
-  /// Throttled nanoseconds as the kernel says now.
-  double ThrottledNs() const {
-    std::ifstream file(directory_ + "/cpu.stat");
-    std::string key;
-    for (double number = 0; file >> key >> number;) {
-      if (key == "throttled_time") return number;
-      if (key == "throttled_usec") return number * 1000;
-    }
-    return NAN;
+  ~CgroupChild() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
   }
+  /// {0, 0} if it could not be started.
+  ProcessKey key() const { return key_; }
 
  private:
-  bool Write(const char* name, const char* text) const {
-    std::ofstream file(directory_ + "/" + name);
-    file << text << std::flush;
-    return file.good();
-  }
-
-  std::string directory_;
-  pid_t child_ = -1;
+  pid_t pid_ = -1;
+  ProcessKey key_{};
 };
 
 TEST(HostLiveTest, ThrottledTimeIsTheKernelsOwn) {
-  QuotaCgroup cgroup;
-  if (const std::string why = cgroup.Create(); !why.empty()) GTEST_SKIP() << why;
-  const ProcessKey child = cgroup.RunChild(5'000'000);  // five quotas: it is throttled in four periods
-  ASSERT_NE(child, ProcessKey{});
-  const std::string path = fmt::format("/stepscope_test_{}", getpid());
+  TestCgroup cgroup("quota");
+  // A hundredth of a CPU, which is less than a busy machine leaves it.
+  if (const std::string why = cgroup.LimitCpu(std::chrono::milliseconds(1)); !why.empty()) GTEST_SKIP() << why;
+  const CgroupChild child(cgroup, 5'000'000);  // five quotas: it is throttled in four periods
+  ASSERT_NE(child.key(), ProcessKey{});
+  const std::string path = cgroup.path();
   CgroupPressure source({});
   source.Start();
-  const double before = cgroup.ThrottledNs();
-  const KeptValues values = SampleOf(source, {child});
-  const double after = cgroup.ThrottledNs();
+  const auto before = static_cast<double>(cgroup.ThrottledNs());
+  const KeptValues values = SampleOf(source, {child.key()});
+  const auto after = static_cast<double>(cgroup.ThrottledNs());
   EXPECT_GT(values("cgroup.throttled_ns_total", path), 0);
   EXPECT_GE(values("cgroup.throttled_ns_total", path), before);
   EXPECT_LE(values("cgroup.throttled_ns_total", path), after);
   EXPECT_GE(values("cgroup.throttled_periods_total", path), 1);
   EXPECT_GE(values("cgroup.periods_total", path), values("cgroup.throttled_periods_total", path));
+}
+
+TEST(HostLiveTest, ACgroupRemovedWhileItIsReadIsSilentAndItsProcessIsFollowedToTheNext) {
+  constexpr char kThrottled[] = "cgroup.throttled_ns_total";
+  auto home = std::make_unique<TestCgroup>("0");
+  if (const std::string why = home->LimitCpu(std::chrono::milliseconds(50)); !why.empty()) GTEST_SKIP() << why;
+  const CgroupChild child(*home, 0);
+  ASSERT_NE(child.key(), ProcessKey{});
+  CgroupPressure source({});
+  source.Start();
+  std::atomic<bool> stopping = false;
+  std::atomic<int> samples = 0, wrong = 0;
+  std::thread reader([&] {
+    for (; !stopping; ++samples) {
+      const KeptValues values = SampleOf(source, {child.key()});
+      for (int move = 0; move <= 50; ++move) {
+        const std::string path = fmt::format("/stepscope_test_{}_{}", getpid(), move);
+        if (values.Has(kThrottled, path) && values(kThrottled, path) != 0) ++wrong;  // nobody runs there
+      }
+    }
+  });
+  for (int move = 1; move <= 50; ++move) {
+    auto next = std::make_unique<TestCgroup>(std::to_string(move));
+    ASSERT_TRUE(next->Take(child.key().pid.value));
+    EXPECT_TRUE(home->Remove());
+    home = std::move(next);
+    for (const int seen = samples; samples < seen + 3;) usleep(100);
+  }
+  stopping = true;
+  reader.join();
+  EXPECT_EQ(wrong, 0);
+  for (int tick = 0; tick < 10; ++tick) SampleOf(source, {child.key()});
+  const KeptValues values = SampleOf(source, {child.key()});
+  EXPECT_TRUE(values.Has(kThrottled, home->path()));
+  for (int move = 0; move < 50; ++move)
+    EXPECT_FALSE(values.Has(kThrottled, fmt::format("/stepscope_test_{}_{}", getpid(), move)));
+  EXPECT_EQ(source.State().state, "on");
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct FakeProcess {
   std::vector<std::string> environment = {};
   uint32_t flags = 0x400000;
   int64_t start_ticks = 0;  ///< 0 = made from the pid
+  std::string name = "python";
 };
 
 class FakeProc {
@@ -34,7 +35,7 @@ class FakeProc {
     const int64_t start_ticks = process.start_ticks != 0 ? process.start_ticks : 1000 + process.pid;
     Write(folder + "/stat", fmt::format("{} (python) S {} 1 1 0 -1 {} 1 2 3 4 5 6 7 8 20 0 1 0 {} 1000 10\n", process.pid,
                                         process.parent, process.flags, start_ticks));
-    Write(folder + "/status", fmt::format("Name:\tpython\nUid:\t{0}\t{0}\t{0}\t{0}\n", process.uid));
+    Write(folder + "/status", fmt::format("Name:\t{1}\nUid:\t{0}\t{0}\t{0}\t{0}\n", process.uid, process.name));
     Write(folder + "/cgroup", process.cgroup);
     std::string environment;
     for (const std::string& entry : process.environment) environment += entry + '\0';

@@ -127,6 +127,19 @@ TEST_F(JobTableTest, AJobGoesQuietThenEndsWhenItsProcessesAreGone) {
   EXPECT_THAT(untracked_, testing::ElementsAre(job.run));
 }
 
+TEST_F(JobTableTest, AStepOfTheWallClockLeavesTheNodeTimesOfAJobInOrder) {
+  const Sleeper root;
+  const JobSnapshot started = Start(root.key());
+  clock_.wall.ns -= 3600 * kNsPerSecond;
+  clock_.node.ns += 5 * kNsPerSecond;
+  Restart();
+  ASSERT_TRUE(jobs_->EndJob(started.run, "").ok());
+  const JobSnapshot ended = *jobs_->ByRun(started.run);
+  EXPECT_EQ(ended.start_node.ns, started.start_node.ns);
+  EXPECT_EQ(ended.end_node - ended.start_node, 5 * kNsPerSecond);
+  EXPECT_EQ(ended.start_wall.ns - ended.end_wall.ns, 3600 * kNsPerSecond) << "wall times are what the clock said";
+}
+
 TEST_F(JobTableTest, ARestartedDaemonTakesARunningJobUpAgain) {
   const Sleeper root;
   const JobSnapshot job = Start(root.key());

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "daemon/jobs/cgroup_path.h"
+#include "daemon/jobs/process_tree.h"
 #include "tests/unit/jobs/fake_proc.h"
 #include "tests/unit/pipeline/temp_store.h"
 
@@ -47,6 +48,11 @@ class ProcessClaimTest : public testing::Test {
   std::vector<RunId> ended_;
   std::unique_ptr<JobTable> jobs_;
 };
+
+TEST_F(ProcessClaimTest, TheUserOfAProcessIsNotReadFromTheNameItGaveItself) {
+  proc_.Add({.pid = 10, .uid = kAda, .name = "x Uid: 1001"});
+  EXPECT_EQ(UidOf(Pid{10}, proc_.root()), kAda);
+}
 
 TEST_F(ProcessClaimTest, TwoUsersWithOneIdHaveTwoJobs) {
   const JobSnapshot ada = Joined({.pid = 10, .uid = kAda}, {{"STEPSCOPE_JOB", "train"}});

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
 #include <bit>
 
 #include "analysis/system_call.h"
+#include "base/valid_utf8.h"
 #include "daemon/pipeline/rollup.h"
 #include "tests/unit/rpc/rpc_fixture.h"
 
@@ -284,6 +288,38 @@ TEST_F(QueryTest, ANameThatIsNotUtf8IsMended) {
   v1::GetSlicesResponse slices;
   ASSERT_TRUE(Call(*query_, &Q::GetSlices, request, &slices).ok());
   EXPECT_EQ(slices.slices(0).name(), "bad\xEF\xBF\xBDname");
+}
+
+// A client refuses a whole answer for one string that is not UTF-8.
+TEST_F(QueryTest, ThreadsAndProcessesMayNameThemselvesWithAnyBytes) {
+  for (const std::string name : {"\xff\xfe\x80", "two\nlines", "\x1b[2J", "", "\xc3\xa9 cut \xc3", "%s {} \\ \""}) {
+    SCOPED_TRACE(name);
+    for (const uint32_t lane : {FakeNode::kProcess, FakeNode::kMain, FakeNode::kWorker, FakeNode::kWorkerThread})
+      node_.dictionary.entities[lane].name = name;
+    node_.dictionary.names[FakeNode::kStepName] = name;
+    node_.rows.batches.clear();
+    node_.Turn(FakeNode::kMain, 10 * kMs, kBase + 150 * kMs, 100 * kMs, 1);
+    node_.Turn(FakeNode::kWorkerThread, 10 * kMs, kBase + 150 * kMs, 100 * kMs, 1);
+    node_.Rows(TableId::kSchedWait)
+        .Append(FakeNode::kMain,
+                {kBase, 7 * kMs, 4242, 4242, 7 * kMs, static_cast<int64_t>(OccupantClass::kSameUser), FakeNode::kStepName, 0});
+    v1::Summary summary;
+    ASSERT_TRUE(Call(*query_, &Q::GetSummary, {}, &summary).ok());
+    ASSERT_EQ(summary.threads_size(), 2);
+    EXPECT_EQ(summary.threads(0).name(), ValidUtf8(name));
+    EXPECT_EQ(summary.processes(0).name(), ValidUtf8(name));
+    EXPECT_EQ(summary.processes(0).occupants(0).name(), ValidUtf8(name));
+    std::string json;
+    ASSERT_TRUE(google::protobuf::util::MessageToJsonString(summary, &json).ok());
+    EXPECT_EQ(json, ValidUtf8(json));
+    EXPECT_TRUE(std::ranges::none_of(json, [](unsigned char c) { return c < ' '; })) << "a control character is not JSON";
+    v1::GetSlicesRequest request;
+    request.set_table("sched_wait");
+    v1::GetSlicesResponse slices;
+    EXPECT_TRUE(Call(*query_, &Q::GetSlices, request, &slices).ok());
+    v1::ListTracksResponse tracks;
+    EXPECT_TRUE(Call(*query_, &Q::ListTracks, {}, &tracks).ok());
+  }
 }
 
 TEST_F(QueryTest, BadRequestsNameTheThingAndTheNextStep) {
