@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a ring file says of its process: spans, marks, counters and facts. The records are read by tests/golden/ring_reader.py; this
-was written from docs and contract/ring.h alone and shares no code with the agent or the daemon."""
+"""What a ring file says of its process: spans, marks, counters and facts. The records are read by
+tests/golden/ring_reader.py; this was written from docs and contract/ring.h alone and shares no code with the agent or
+the daemon."""
 
 import struct
 from dataclasses import dataclass, field
