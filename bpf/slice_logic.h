@@ -79,8 +79,10 @@ static inline __attribute__((always_inline)) int stepscope_is_runnable(uint32_t 
 }
 
 static inline __attribute__((always_inline)) uint32_t stepscope_end_state(const struct stepscope_task_counters* c) {
-  if (c->is_preempted) return STEPSCOPE_STATE_PREEMPTED;
-  if (c->state == 0) return c->is_throttled ? STEPSCOPE_STATE_THROTTLED : STEPSCOPE_STATE_RUNNABLE;
+  if (c->is_preempted || c->state == 0) {
+    if (c->is_throttled) return STEPSCOPE_STATE_THROTTLED; /* from 6.18 the quota's end preempts inside the kernel */
+    return c->is_preempted ? STEPSCOPE_STATE_PREEMPTED : STEPSCOPE_STATE_RUNNABLE;
+  }
   if (c->state & STEPSCOPE_TASK_DEAD_BIT) return STEPSCOPE_STATE_DEAD;
   if (c->state & STEPSCOPE_TASK_STOPPED_BIT) return STEPSCOPE_STATE_STOPPED;
   if (c->state & STEPSCOPE_TASK_TRACED_BIT) return STEPSCOPE_STATE_TRACED;

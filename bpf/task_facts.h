@@ -38,8 +38,9 @@ static __always_inline __u32 cpu_of(const struct task_struct* task) {
   return bpf_get_smp_processor_id();
 }
 
+/* From 6.18 each task says so itself, and one that runs in the kernel under a throttled queue is not throttled yet. */
 static __always_inline bool is_throttled(struct task_struct* task) {
-  if (bpf_core_field_exists(task->throttled) && task->throttled) return true;
+  if (bpf_core_field_exists(task->throttled)) return task->throttled;
   if (!bpf_core_field_exists(task->se.cfs_rq)) return false;
   struct cfs_rq* queue = task->se.cfs_rq;
   return bpf_core_field_exists(queue->throttle_count) && queue->throttle_count > 0;

@@ -229,6 +229,7 @@ const std::map<std::string, std::vector<Job>> kScenarios = {
     {"futex", {FutexPing, FutexPong}},
     {"pinned pipe", {PinnedPing, PinnedPong}},
     {"victim", {Victim}},
+    {"hog", {Hog}},
     {"three hogs", {Hog, Hog, Hog}},
     {"migration storm", {Hog, HogOfTheLastCpu, Migrant, Pusher}},
     {"loopback", {NetPing, NetPong}},

@@ -123,6 +123,7 @@ TEST(SliceLogic, TheEndOfATurnIsNamed) {
   t.counters_.is_throttled = 1;
   EXPECT_EQ(t.At(13).In().At(14).Out(2).state, STEPSCOPE_STATE_BLOCKED_IO) << "a sleeper under quota is not throttled";
   EXPECT_EQ(t.At(15).In().At(16).Out(0).state, STEPSCOPE_STATE_THROTTLED);
+  EXPECT_EQ(t.At(16).In().At(17).Out(0, true).state, STEPSCOPE_STATE_THROTTLED) << "a quota that ends inside the kernel preempts";
   EXPECT_EQ(t.At(17).In().At(18).Out(kDead).state, STEPSCOPE_STATE_DEAD);
 }
 
