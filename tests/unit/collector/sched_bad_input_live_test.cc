@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -66,15 +67,15 @@ TEST_F(SchedLive, AProcessFoundUnderAnOddNameIsReadRight) {
   for (const std::string name : {"NSpid: 77", "NStgid: 77", ") Z 1 1 (", "\n\n", ""}) {
     ASSERT_EQ(process_.Do("name " + Hex(name)), "done");
     ASSERT_TRUE(collector_->Track(Pid{process_.pid()}, kRun).ok());
-    const ThreadFacts& facts = tasks_.threads.back();
-    EXPECT_EQ(facts.inner_tid, facts.key.c);
-    EXPECT_EQ(facts.inner_tgid, process_.pid());
+    const auto main_thread = std::find_if(tasks_.threads.rbegin(), tasks_.threads.rend(),
+                                          [&](const ThreadFacts& facts) { return facts.key.c == process_.pid(); });
+    ASSERT_NE(main_thread, tasks_.threads.rend());
+    EXPECT_EQ(main_thread->comm, name);
+    EXPECT_EQ(main_thread->inner_tid, process_.pid());
+    EXPECT_EQ(main_thread->inner_tgid, process_.pid());
     EXPECT_EQ(collector_->Counters().threads, 6u);
     ASSERT_TRUE(collector_->Untrack(kRun).ok());
   }
-  std::vector<std::string> names;
-  for (const ThreadFacts& facts : tasks_.threads) names.push_back(facts.comm);
-  EXPECT_THAT(names, IsSupersetOf({"NSpid: 77", "NStgid: 77", ") Z 1 1 (", "\n\n", ""}));
 }
 
 TEST_F(SchedLive, AChildNobodyWaitsForIsNotFollowed) {
