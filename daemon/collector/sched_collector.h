@@ -139,6 +139,8 @@ class SchedCollector final : public SliceSource {
   void NameThread(TrackedThread& thread, std::string comm, const InnerIds& inner, bool is_new);
   void NameProcess(const TrackedProcess& process);
   void EndProcess(int32_t tgid);
+  void LetGo(int32_t tid, uint64_t seen_in_drain);
+  void LetGoOfVanished();
   void FinishEnded();
   void SweepAgainstProc();
   bool ClearClass(uint8_t klass);
@@ -166,6 +168,7 @@ class SchedCollector final : public SliceSource {
   uint8_t last_class_ = STEPSCOPE_CLASS_US;
   std::vector<HeldRecord> held_;  ///< several rings only: records younger than what all rings are known to have delivered
   std::vector<Ending> ending_;
+  std::vector<int32_t> vanished_;  ///< threads that /proc no longer lists and whose end was not read
   uint64_t drains_ = 0;
   NodeTime books_checked_;
 

@@ -69,7 +69,11 @@ void SchedCollector::HandleTaskEvent(const stepscope_task_event& event) {
   if (event.type == STEPSCOPE_TASK_EXEC && event.old_tid != event.tid) tasks_.RemoveThread(static_cast<int32_t>(event.old_tid));
   TrackedThread* thread = tasks_.Thread(tid);
   bool is_new = thread == nullptr || thread->tgid != tgid;
-  if (is_new) thread = &tasks_.AddThread(*process, tid);
+  if (is_new) {
+    LetGo(tid, drains_);  // the id was another thread's, whose end was lost
+    thread = &tasks_.AddThread(*process, tid);
+  }
+  thread->vanished_in_drain = 0;
   std::string comm(event.comm, strnlen(event.comm, sizeof(event.comm)));
   InnerIds inner{static_cast<int32_t>(event.inner_tid), static_cast<int32_t>(event.inner_tgid), event.pid_ns};
   NameThread(*thread, std::move(comm), inner, is_new);
@@ -84,8 +88,12 @@ void SchedCollector::HandleExit(const stepscope_task_exit& exit) {
                             {exit.switches, static_cast<int64_t>(exit.exec_ns), static_cast<int64_t>(exit.run_delay_ns),
                              exit.min_faults, exit.maj_faults});
   }
-  TrackedProcess* process = tasks_.RemoveThread(static_cast<int32_t>(exit.tid));
-  if (process != nullptr) ending_.push_back({process->key, drains_});
+  LetGo(static_cast<int32_t>(exit.tid), drains_);
+}
+
+void SchedCollector::LetGo(int32_t tid, uint64_t seen_in_drain) {
+  const TrackedProcess* process = tasks_.RemoveThread(tid);
+  if (process != nullptr) ending_.push_back({process->key, seen_in_drain});
 }
 
 absl::Status SchedCollector::TrackNow(Pid root, RunId run) {
@@ -223,6 +231,7 @@ void SchedCollector::EndProcess(int32_t tgid) {
 // A process all of whose known threads ended is let go one drain later, and only if /proc agrees: an announcement may have
 // been lost, and its threads would be lost with the class.
 void SchedCollector::FinishEnded() {
+  LetGoOfVanished();
   std::vector<Ending> later;
   for (const Ending& ending : ending_) {
     if (ending.seen_in_drain == drains_) {
@@ -245,6 +254,20 @@ void SchedCollector::FinishEnded() {
   ending_ = std::move(later);
 }
 
+// A thread that /proc no longer lists may have its last turn in a ring, or before it: it is let go one drain later.
+void SchedCollector::LetGoOfVanished() {
+  std::vector<int32_t> later;
+  for (const int32_t tid : vanished_) {
+    const TrackedThread* thread = tasks_.Thread(tid);
+    if (thread == nullptr || thread->vanished_in_drain == 0) continue;  // its end was read, and the id is another's
+    if (thread->vanished_in_drain == drains_)
+      later.push_back(tid);
+    else
+      LetGo(tid, thread->vanished_in_drain);
+  }
+  vanished_ = std::move(later);
+}
+
 // After lost task events: what the table holds and /proc does not is over, what /proc holds and the table does not is added. An
 // id may be another's by now.
 void SchedCollector::SweepAgainstProc() {
@@ -255,7 +278,10 @@ void SchedCollector::SweepAgainstProc() {
     const std::vector<int32_t> alive = proc_.Threads(tgid);
     const std::unordered_set<int32_t> is_alive(alive.begin(), alive.end());
     for (int32_t tid : tasks_.ThreadsOf(tgid)) {
-      if (!is_alive.contains(tid)) tasks_.RemoveThread(tid);
+      TrackedThread& thread = *tasks_.Thread(tid);
+      if (is_alive.contains(tid) || thread.vanished_in_drain != 0) continue;
+      thread.vanished_in_drain = drains_;
+      vanished_.push_back(tid);
     }
     FollowFoundThreads(*process);
     if (process->threads == 0) ending_.push_back({process->key, drains_});

@@ -20,6 +20,7 @@ struct TrackedThread {
   RunId run;
   EntityKey key;
   std::string comm;
+  uint64_t vanished_in_drain = 0;  ///< of the collector; 0 = procfs listed it when it was last asked
   /// Where the thread stands in the batch being filled (OpenBatches): index into its entities, valid while the serials agree.
   uint64_t batch_serial = 0;
   uint32_t batch_lane = 0;
