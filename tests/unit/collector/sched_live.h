@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -68,7 +69,9 @@ class SchedLive : public testing::Test {
       std::vector<KeptRows::Row> rows = RowsSince(tid);
       EXPECT_EQ(rows.size(), end.switches - start.switches);
       uint64_t seq = start.switches;
-      for (const auto& row : rows) EXPECT_EQ(row[slice_column::kSeq], static_cast<int64_t>(++seq)) << "hole in seq";
+      const auto hole =
+          std::ranges::find_if(rows, [&](const auto& row) { return row[slice_column::kSeq] != static_cast<int64_t>(++seq); });
+      EXPECT_TRUE(hole == rows.end()) << "hole in seq before " << (*hole)[slice_column::kSeq];
       EXPECT_EQ(Sum(rows, slice_column::kExec), end.exec_ns - start.exec_ns);
       EXPECT_EQ(Sum(rows, slice_column::kRqWait), end.run_delay_ns - start.run_delay_ns);
       EXPECT_EQ(Sum(rows, slice_column::kMinFaults), end.min_faults - start.min_faults);
