@@ -31,6 +31,7 @@ void OpenBatches::AddCounter(RunId run, const EntityKey& metric, std::string_vie
 
 std::vector<Batch> OpenBatches::Take() {
   std::vector<Batch> batches;
+  batches.reserve(open_.size());
   for (auto& entry : open_) batches.push_back(std::move(entry.second));
   open_.clear();
   rows_ = 0;

@@ -46,7 +46,7 @@ SchedCollector::SchedCollector(SchedOptions options, DeliverySink* sink, TaskObs
 SchedCollector::~SchedCollector() { Stop(); }
 
 absl::Status SchedCollector::Start() {
-  const absl::Status prepared = Prepare();
+  absl::Status prepared = Prepare();
   std::lock_guard lock(mutex_);
   if (!prepared.ok()) {
     programs_.reset();

@@ -75,7 +75,7 @@ void AddKeys(const KeyMetric (&metrics)[kCount], ProcessKey process, std::string
 }  // namespace
 
 ProcProcess::ProcProcess(Options options)
-    : options_(std::move(options)), ns_per_tick_(static_cast<double>(kNsPerSecond / sysconf(_SC_CLK_TCK))) {
+    : options_(std::move(options)), ns_per_tick_(static_cast<double>(kNsPerSecond) / static_cast<double>(sysconf(_SC_CLK_TCK))) {
   Stop();
 }
 

@@ -14,6 +14,7 @@ constexpr std::chrono::seconds kLongestUntrack{2};
 
 std::vector<int64_t> PeriodsOf(const std::vector<std::unique_ptr<MetricSource>>& sources) {
   std::vector<int64_t> periods;
+  periods.reserve(sources.size());
   for (const auto& source : sources) periods.push_back(std::chrono::nanoseconds(source->period()).count());
   return periods;
 }
