@@ -229,7 +229,9 @@ void SchedCollector::CheckBooks() {
       events_were_lost = events_were_lost || events > 0;
     }
     tracked.reported = *std::move(books);
-    for (int32_t tgid : stateless > 0 ? tasks_.ProcessesOf(tracked.run) : std::vector<int32_t>{}) PrepareThreads(tgid);
+    if (stateless > 0) {
+      for (int32_t tgid : tasks_.ProcessesOf(tracked.run)) PrepareThreads(tgid);
+    }
     if (!options_.programs.as_histogram) continue;
     if (const auto histogram = programs_->Histogram(klass); histogram.ok())
       rows_.AddHistogram(tracked.run, now, tracked.histogram_at_start, *histogram);

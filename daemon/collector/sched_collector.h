@@ -143,7 +143,6 @@ class SchedCollector final : public SliceSource {
   void LetGoOfVanished();
   void FinishEnded();
   void SweepAgainstProc();
-  bool ClearClass(uint8_t klass);
   void CheckBooks();
   void Deliver();
 

@@ -322,18 +322,6 @@ std::vector<OpenTurn> SchedCollector::OpenTurns() {
   return turns;
 }
 
-// Processes nobody announced, for want of room in a ring: alive or not, their ids may be handed to strangers, and the class to
-// another run. Returns whether there were any; some 10 ms.
-bool SchedCollector::ClearClass(uint8_t klass) {
-  bool found = false;
-  for (uint32_t tgid = 1; tgid < STEPSCOPE_MAX_TGID; ++tgid) {
-    if (programs_->ClassOf(static_cast<int32_t>(tgid)) != klass) continue;
-    programs_->SetClass(static_cast<int32_t>(tgid), STEPSCOPE_CLASS_OUT);
-    found = true;
-  }
-  return found;
-}
-
 absl::Status SchedCollector::UntrackNow(RunId run) {
   auto tracked = runs_.begin();
   while (tracked != runs_.end() && tracked->second.run != run) ++tracked;
@@ -350,7 +338,9 @@ absl::Status SchedCollector::UntrackNow(RunId run) {
       if (!is_followed(tgid)) tasks_.RemoveProcess(tgid);
     }
   }
-  while (ClearClass(klass)) {
+  // Processes nobody announced, for want of room in a ring: alive or not, their ids may be handed to strangers, and the class to
+  // another run. Their children inherit it until it is gone.
+  while (programs_->ClearClass(klass)) {
   }
   CheckBooks();
   Deliver();

@@ -215,6 +215,17 @@ uint8_t SchedPrograms::ClassOf(int32_t tgid) const {
   return tgid > 0 && static_cast<uint32_t>(tgid) < STEPSCOPE_MAX_TGID ? skeleton_->bss->class_of[tgid] : STEPSCOPE_CLASS_OUT;
 }
 
+bool SchedPrograms::ClearClass(uint8_t klass) {
+  uint8_t* const begin = skeleton_->bss->class_of;
+  uint8_t* const end = begin + STEPSCOPE_MAX_TGID;
+  bool found = false;
+  for (uint8_t* at = begin; (at = static_cast<uint8_t*>(memchr(at, klass, static_cast<size_t>(end - at)))) != nullptr; ++at) {
+    *at = STEPSCOPE_CLASS_OUT;
+    found = true;
+  }
+  return found;
+}
+
 int SchedPrograms::OnRecord(void* self, void* data, size_t size) {
   static_cast<SchedPrograms*>(self)->on_record_({static_cast<const std::byte*>(data), size});
   return 0;

@@ -49,6 +49,8 @@ class SchedPrograms {
   absl::Status PrepareThreads(int32_t tgid);
   void SetClass(int32_t tgid, uint8_t klass);
   uint8_t ClassOf(int32_t tgid) const;
+  /// Takes every process out of `klass`, and says whether there was any.
+  bool ClearClass(uint8_t klass);
 
   size_t ring_count() const { return rings_.size(); }
   /// Readable when a ring passed another eighth of its size since the last time (edge: once per crossing).
