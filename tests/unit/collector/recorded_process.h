@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/proc_stat.h"
 #include "daemon/collector/sched_proc_scan.h"
 #include "fork_as.h"
 
@@ -87,9 +88,11 @@ class RecordedProcess {
     while (std::chrono::steady_clock::now() < deadline) {
       std::map<int32_t, KernelBooks> books;
       bool all_sleep = true;
+      const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
       for (int32_t tid : ProcScan("/proc").Threads(pid)) {
-        std::string task = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid);
-        if (ReadAll(task + "/syscall").starts_with("running") || StateOf(task) == 'D') all_sleep = false;
+        const std::string task = tasks + "/" + std::to_string(tid);
+        const auto stat = ReadProcStat(Pid{tid}, tasks);
+        if (ReadAll(task + "/syscall").starts_with("running") || !stat || stat->state == 'D') all_sleep = false;
         books[tid] = ReadBooks(task);
       }
       if (all_sleep && !books.empty() && books == last) return books;
@@ -104,11 +107,6 @@ class RecordedProcess {
     std::stringstream text;
     text << file.rdbuf();
     return text.str();
-  }
-  static char StateOf(const std::string& task) {
-    const std::string stat = ReadAll(task + "/stat");
-    const size_t name_end = stat.rfind(')');
-    return name_end == std::string::npos || name_end + 2 >= stat.size() ? 'D' : stat[name_end + 2];
   }
   static KernelBooks ReadBooks(const std::string& task) {
     KernelBooks books;

@@ -216,44 +216,54 @@ class ThreadFlood : public SchedLive {
   /// Of each maker: some seconds of ten thousand a second together, where it is full.
   static uint64_t ThreadsOfEach() { return IsFull() ? 25'000 : 2'500; }
 
+  /// Follows the process and reads where everything stands.
+  void Begin() {
+    TrackThenExec();
+    before_ = ReadBefore();
+    ASSERT_TRUE(collector_->Flush().ok());
+    rows_before_ = rows_.SliceCount();
+    const absl::StatusOr<SchedBooks> books = collector_->Books(kRun);
+    ASSERT_TRUE(books.ok());
+    at_start_ = *books;
+  }
   void Flood() {
     const int64_t begin_ns = clock_.Node().ns;
     ASSERT_EQ(process_.Do("run " + std::to_string(ThreadsOfEach())), "done");
     const int64_t threads = static_cast<int64_t>(kMakers * ThreadsOfEach());
     RecordProperty("threads_per_second", std::to_string(threads * kNsPerSecond / (clock_.Node().ns - begin_ns)));
   }
-  /// Rows and losses since `at_start` are the kernel's switches, and the table holds what is alive.
-  void ExpectBalance(const SchedBooks& at_start, uint64_t rows_before, uint64_t switches_of_living) {
+  /// Rows and losses since Begin are the kernel's switches, and the table holds what is alive. `after`: the kernel's books now.
+  void ExpectBalance(const std::map<int32_t, KernelBooks>& after) {
     ASSERT_TRUE(collector_->Flush().ok());
     ASSERT_TRUE(collector_->Flush().ok());
     const absl::StatusOr<SchedBooks> books = collector_->Books(kRun);
     ASSERT_TRUE(books.ok());
-    EXPECT_EQ(books->closed_threads - at_start.closed_threads, kMakers * ThreadsOfEach());
+    EXPECT_EQ(books->closed_threads - at_start_.closed_threads, kMakers * ThreadsOfEach());
     EXPECT_EQ(rows_.Lost(TableId::kSchedSlice), books->slices_lost);
     EXPECT_EQ(rows_.Lost(TableId::kSchedWait), books->waits_lost);
     EXPECT_EQ(rows_.Lost(TableId{}), books->events_lost);
-    EXPECT_EQ(rows_.SliceCount() - rows_before + books->slices_lost - at_start.slices_lost,
-              switches_of_living + books->closed_switches - at_start.closed_switches);
+    EXPECT_EQ(rows_.SliceCount() - rows_before_ + books->slices_lost - at_start_.slices_lost,
+              Switches(after) - Switches(before_) + books->closed_switches - at_start_.closed_switches);
     EXPECT_EQ(collector_->Counters().unplaced, 0u);
     EXPECT_EQ(collector_->Counters().processes, 1u);
     EXPECT_EQ(collector_->Counters().threads, 1 + kMakers);
   }
+
+  std::map<int32_t, KernelBooks> before_;
+  uint64_t rows_before_ = 0;
+  SchedBooks at_start_;
 };
 
 TEST_F(ThreadFlood, IsRecordedExactlyAndForgotten) {
   StartWith({});
   if (IsSkipped()) return;
-  TrackThenExec();
-  const auto before = ReadBefore();
-  ASSERT_TRUE(collector_->Flush().ok());
-  const uint64_t rows_before = rows_.SliceCount();
-  const absl::StatusOr<SchedBooks> at_start = collector_->Books(kRun);
-  ASSERT_TRUE(at_start.ok());
+  Begin();
+  if (HasFatalFailure()) return;
   Flood();
   const auto after = RecordedProcess::Books(process_.pid());
-  ExpectBalance(*at_start, rows_before, Switches(after) - Switches(before));
+  ExpectBalance(after);
   if (IsFull()) return;  // a ring holds what the few thousand make, not what the many do if nobody reads it for a second
-  ExpectExactBooks(before, after);
+  ExpectExactBooks(before_, after);
   EXPECT_EQ(rows_.LostSlices(), 0u);
 }
 
@@ -262,17 +272,13 @@ TEST_F(ThreadFlood, ThroughATinyRingEveryLossIsCountedAndAllOfItIsForgotten) {
   options.programs.ring_bytes = 4096;
   StartWith(options);
   if (IsSkipped()) return;
-  TrackThenExec();
-  const auto before = ReadBefore();
-  ASSERT_TRUE(collector_->Flush().ok());
-  const uint64_t rows_before = rows_.SliceCount();
-  const absl::StatusOr<SchedBooks> at_start = collector_->Books(kRun);
-  ASSERT_TRUE(at_start.ok());
+  Begin();
+  if (HasFatalFailure()) return;
   rows_.Hold();  // a reader that falls behind
   Flood();
   rows_.Release();
   const auto after = RecordedProcess::Books(process_.pid());
-  ExpectBalance(*at_start, rows_before, Switches(after) - Switches(before));
+  ExpectBalance(after);
   EXPECT_GT(collector_->Books(kRun)->events_lost, 0u);
 }
 
