@@ -72,29 +72,42 @@ class Scenario : public SchedLive {
   /// Every wait from 20 us on is told, in parts that sum to it.
   WaitShares WaitsOf(int32_t tid) {
     WaitShares shares;
-    int64_t recordable_ns = 0;
-    for (const auto& row : RowsSince(tid)) {
-      const bool is_healed = row[slice_column::kState] & kSliceHealed;
-      if (!is_healed && row[slice_column::kWait] >= int64_t{STEPSCOPE_WAIT_MIN_NS}) recordable_ns += row[slice_column::kWait];
-    }
-    std::map<int64_t, std::pair<int64_t, int64_t>> pieces;  // start -> (duration, sum of parts)
+    std::map<int64_t, int64_t> told;   // start of a piece -> its duration
+    std::map<int64_t, int64_t> parts;  // start of a piece -> the sum of its parts
     for (const auto& row : rows_.WaitsOf(tid)) {
       if (row[wait_column::kStart] < before_ns_) continue;
-      auto& piece = pieces[row[wait_column::kStart]];
-      piece.first = row[wait_column::kDur];
-      piece.second += row[wait_column::kPart];
+      told[row[wait_column::kStart]] = row[wait_column::kDur];
+      parts[row[wait_column::kStart]] += row[wait_column::kPart];
       if (row[wait_column::kOccupantClass] == static_cast<int64_t>(OccupantClass::kUnknown))
         shares.unknown_ns += row[wait_column::kPart];
       else
         shares.by_thread[row[wait_column::kOccupant]] += row[wait_column::kPart];
     }
-    for (const auto& [start, piece] : pieces) {
-      EXPECT_EQ(piece.first, piece.second) << "parts do not sum to the wait that began at " << start;
-      shares.told_ns += piece.first;
-    }
-    EXPECT_EQ(shares.told_ns, recordable_ns) << "thread " << tid;
-    EXPECT_LE(shares.unknown_ns, recordable_ns / 100) << "thread " << tid;
+    EXPECT_EQ(parts, told) << "thread " << tid << ": parts do not sum to their piece of a wait";
+    for (const auto& [start, dur_ns] : told) shares.told_ns += dur_ns;
+    ExpectToldTurnByTurn(tid, told);
+    EXPECT_LE(shares.unknown_ns, shares.told_ns / 100) << "thread " << tid;
     return shares;
+  }
+  /// The pieces between two turns are the wait of the later one. A turn whose switch-in the kernel did not show has only the
+  /// pieces that its migrations told.
+  void ExpectToldTurnByTurn(int32_t tid, const std::map<int64_t, int64_t>& pieces) {
+    auto piece = pieces.begin();
+    int64_t before_ns = 0;
+    for (const auto& row : RowsSince(tid)) {
+      int64_t told_ns = 0;
+      for (; piece != pieces.end() && piece->first < row[slice_column::kOn]; ++piece) told_ns += piece->second;
+      const int64_t wait_ns = row[slice_column::kWait];
+      const bool is_healed = row[slice_column::kState] & kSliceHealed;
+      const bool is_right = is_healed ? told_ns <= row[slice_column::kOn] - before_ns
+                                      : told_ns == (wait_ns >= int64_t{STEPSCOPE_WAIT_MIN_NS} ? wait_ns : 0);
+      EXPECT_TRUE(is_right) << "thread " << tid << ": told " << told_ns << " ns of a wait of " << wait_ns
+                            << (is_healed ? " before a healed turn" : "") << " since " << before_ns << ", on at "
+                            << row[slice_column::kOn] << " waker kind " << row[slice_column::kWakerKind] << " state "
+                            << row[slice_column::kState];
+      before_ns = row[slice_column::kOn] + row[slice_column::kDur];
+    }
+    EXPECT_TRUE(piece == pieces.end()) << "thread " << tid << ": a piece of a wait that no turn ended";
   }
   int32_t OnlyWorker() const {
     for (const auto& [tid, books] : before_) {
