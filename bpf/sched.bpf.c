@@ -174,69 +174,6 @@ static __always_inline void write_exit(struct task_struct* task, struct stepscop
   submit(ring, record);
 }
 
-static __always_inline void switch_out_counted(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state,
-                                               __u64 now_ns) {
-  struct stepscope_sched_books* book = books_of(klass);
-  struct stepscope_thread_state* state = state_of(task, klass);
-  if (!book) return;
-  if (!state) {
-    book->stateless++;
-    return;
-  }
-  struct stepscope_task_counters c = {};
-  c.now_ns = now_ns;
-  c.switches = task->nvcsw + task->nivcsw;
-  c.turn_exec_ns = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
-  c.tid = task->pid;
-  c.state = prev_state;
-  c.cpu = bpf_get_smp_processor_id();
-  c.is_preempted = preempt;
-  count_turn(state, klass, &c);
-  stepscope_on_switch_out(state, &c, 0);
-  book->slices++;
-  if (state->end_state != STEPSCOPE_STATE_DEAD) return;
-  read_baselines(&c, task);
-  write_exit(task, state, klass, &c, book);
-}
-
-static __always_inline void switch_out(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state, __u64 now_ns) {
-  struct stepscope_sched_books* book = books_of(klass);
-  if (!book) return;
-  struct stepscope_thread_state* state = state_of(task, klass);
-  if (!state) {
-    book->slices_lost++;
-    book->stateless++;
-    return;
-  }
-  struct stepscope_task_counters c = {};
-  read_baselines(&c, task);
-  read_syscall(&c, task);
-  read_polled_fd(&c);
-  c.now_ns = now_ns;
-  c.switches = task->nvcsw + task->nivcsw;
-  c.turn_exec_ns = c.exec_ns - task->se.prev_sum_exec_runtime;
-  c.tid = task->pid;
-  c.state = prev_state;
-  c.cpu = bpf_get_smp_processor_id();
-  c.is_preempted = preempt;
-  c.is_in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
-  c.is_throttled = is_throttled(task);
-
-  void* ring = ring_of_cpu(c.cpu);
-  struct stepscope_slice* slice = 0;
-  bool is_announced = state->announced_tid == c.tid || write_event(task, state, klass, STEPSCOPE_TASK_NEW, 0, 0, 0, now_ns);
-  if (ring && is_announced) slice = bpf_ringbuf_reserve(ring, sizeof(*slice), 0);
-  if (slice) {
-    stepscope_on_switch_out(state, &c, slice);
-    submit(ring, slice);
-    book->slices++;
-  } else {
-    stepscope_on_switch_out(state, &c, 0);
-    book->slices_lost++;
-  }
-  if (state->end_state == STEPSCOPE_STATE_DEAD) write_exit(task, state, klass, &c, book);
-}
-
 static __always_inline struct stepscope_cpu_history* history_of(__u32 cpu) { return bpf_map_lookup_elem(&histories, &cpu); }
 
 /* Global, so that it is verified once and by itself: its loops would multiply the paths of its callers. */
@@ -274,6 +211,83 @@ static __always_inline void write_wait(const struct task_struct* task, __u32 kla
   book->waits++;
 }
 
+/* Of the wait in front of the turn that runs now, what is not told yet. */
+static __always_inline void tell_wait(const struct task_struct* task, struct stepscope_thread_state* state, __u32 klass,
+                                      __u32 cpu) {
+  if (state->wait_ns < STEPSCOPE_WAIT_MIN_NS || state->announced_tid != (__u32)task->pid) return;
+  struct stepscope_wait_piece piece;
+  if (stepscope_end_piece(state, state->on_ns - state->wait_ns, state->on_ns, /*is_over=*/1, &piece))
+    write_wait(task, klass, cpu, &piece);
+}
+
+static __always_inline void switch_out_counted(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state,
+                                               __u64 now_ns) {
+  struct stepscope_sched_books* book = books_of(klass);
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!book) return;
+  if (!state) {
+    book->stateless++;
+    return;
+  }
+  struct stepscope_task_counters c = {};
+  c.now_ns = now_ns;
+  c.switches = task->nvcsw + task->nivcsw;
+  c.turn_exec_ns = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+  c.tid = task->pid;
+  c.state = prev_state;
+  c.cpu = bpf_get_smp_processor_id();
+  c.is_preempted = preempt;
+  if (!state->on_ns) stepscope_heal(state, &c);
+  count_turn(state, klass, &c);
+  stepscope_on_switch_out(state, &c, 0);
+  book->slices++;
+  if (state->end_state != STEPSCOPE_STATE_DEAD) return;
+  read_baselines(&c, task);
+  write_exit(task, state, klass, &c, book);
+}
+
+static __always_inline void switch_out(struct task_struct* task, __u32 klass, bool preempt, __u32 prev_state, __u64 now_ns) {
+  struct stepscope_sched_books* book = books_of(klass);
+  if (!book) return;
+  struct stepscope_thread_state* state = state_of(task, klass);
+  if (!state) {
+    book->slices_lost++;
+    book->stateless++;
+    return;
+  }
+  struct stepscope_task_counters c = {};
+  read_baselines(&c, task);
+  read_syscall(&c, task);
+  read_polled_fd(&c);
+  c.now_ns = now_ns;
+  c.switches = task->nvcsw + task->nivcsw;
+  c.turn_exec_ns = c.exec_ns - task->se.prev_sum_exec_runtime;
+  c.tid = task->pid;
+  c.state = prev_state;
+  c.cpu = bpf_get_smp_processor_id();
+  c.is_preempted = preempt;
+  c.is_in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+  c.is_throttled = is_throttled(task);
+  if (!state->on_ns) {
+    stepscope_heal(state, &c);
+    tell_wait(task, state, klass, c.cpu);
+  }
+
+  void* ring = ring_of_cpu(c.cpu);
+  struct stepscope_slice* slice = 0;
+  bool is_announced = state->announced_tid == c.tid || write_event(task, state, klass, STEPSCOPE_TASK_NEW, 0, 0, 0, now_ns);
+  if (ring && is_announced) slice = bpf_ringbuf_reserve(ring, sizeof(*slice), 0);
+  if (slice) {
+    stepscope_on_switch_out(state, &c, slice);
+    submit(ring, slice);
+    book->slices++;
+  } else {
+    stepscope_on_switch_out(state, &c, 0);
+    book->slices_lost++;
+  }
+  if (state->end_state == STEPSCOPE_STATE_DEAD) write_exit(task, state, klass, &c, book);
+}
+
 static __always_inline void switch_in(struct task_struct* task, __u32 klass, __u32 cpu, __u64 now_ns) {
   struct stepscope_thread_state* state = state_of(task, klass);
   if (!state) return;
@@ -282,9 +296,7 @@ static __always_inline void switch_in(struct task_struct* task, __u32 klass, __u
   c.now_ns = now_ns;
   stepscope_on_switch_in(state, &c);
   if (as_histogram) return count_wait(state, klass);
-  if (state->wait_ns < STEPSCOPE_WAIT_MIN_NS || state->announced_tid != (__u32)task->pid) return;
-  struct stepscope_wait_piece piece;
-  if (stepscope_end_piece(state, now_ns - state->wait_ns, now_ns, /*is_over=*/1, &piece)) write_wait(task, klass, cpu, &piece);
+  tell_wait(task, state, klass, cpu);
 }
 
 static __always_inline int on_switch(bool preempt, struct task_struct* prev, struct task_struct* next, __u32 prev_state) {

@@ -44,8 +44,9 @@ struct stepscope_thread_state {
   uint8_t end_state; /* stepscope_slice_state of the last switch-out */
   uint8_t has_baseline;
   uint8_t has_switches_before;
-  uint8_t is_new; /* no turn yet */
-  uint8_t pad[2];
+  uint8_t is_new;    /* no turn yet */
+  uint8_t is_healed; /* the turn that runs now was put in place by stepscope_heal */
+  uint8_t pad;
 };
 
 /* The kernel's counters of a thread, read at a switch. */
@@ -160,8 +161,8 @@ static inline __attribute__((always_inline)) void stepscope_on_switch_in(struct 
   if (!t->has_baseline) stepscope_set_baseline(t, c);
 }
 
-/* Puts on, wait and waker of a turn in place whose switch-in was not seen. exec may exceed the turn by some us after an idle
- * wake-up, so the turn is kept from reaching into the previous one. */
+/* At a switch-out of a thread that was not seen on a CPU: puts on, wait and waker of its turn in place. exec may exceed the turn
+ * by some us after an idle wake-up, so the turn is kept from reaching into the previous one. */
 static inline __attribute__((always_inline)) void stepscope_heal(struct stepscope_thread_state* t,
                                                                  const struct stepscope_task_counters* c) {
   uint64_t turn_exec_ns = c->turn_exec_ns;
@@ -174,6 +175,7 @@ static inline __attribute__((always_inline)) void stepscope_heal(struct stepscop
   t->turn_waker = 0;
   t->turn_waker_kind = STEPSCOPE_WAKER_UNKNOWN;
   t->clock_on_ns = 0;
+  t->is_healed = 1;
   if (t->waking_ns < t->on_ns) t->waking_ns = 0;
   if (t->has_baseline) return;
   stepscope_set_baseline(t, c);
@@ -231,16 +233,13 @@ static inline __attribute__((always_inline)) void stepscope_fill_slice(struct st
   out->reserved = 0;
 }
 
-/* `out` is null when the ring had no room: the thread's state goes on, its deltas wait for the next record. */
+/* Of a turn that was seen to begin, or was healed. `out` is null when the ring had no room: the thread's state goes on, its
+ * deltas wait for the next record. */
 static inline __attribute__((always_inline)) void stepscope_on_switch_out(struct stepscope_thread_state* t,
                                                                           const struct stepscope_task_counters* c,
                                                                           struct stepscope_slice* out) {
   uint32_t state = stepscope_end_state(c);
-  uint32_t flags = 0;
-  if (!t->on_ns) {
-    stepscope_heal(t, c);
-    flags |= STEPSCOPE_SLICE_HEALED;
-  }
+  uint32_t flags = t->is_healed ? STEPSCOPE_SLICE_HEALED : 0;
   if (t->is_new) flags |= STEPSCOPE_SLICE_FIRST;
   if (!t->has_switches_before) {
     t->has_switches_before = 1;
@@ -248,6 +247,7 @@ static inline __attribute__((always_inline)) void stepscope_on_switch_out(struct
   }
   if (out) stepscope_fill_slice(out, t, c, state, flags);
   t->is_new = 0;
+  t->is_healed = 0;
   t->on_ns = 0;
   t->off_ns = c->now_ns;
   t->end_state = (uint8_t)state;

@@ -40,7 +40,7 @@ static __always_inline void count_turn(struct stepscope_thread_state* state, __u
                                        const struct stepscope_task_counters* c) {
   struct stepscope_sched_histogram* histogram = histogram_of(klass);
   if (!histogram) return;
-  __u64 ns = state->on_ns ? c->now_ns - state->on_ns : c->turn_exec_ns;
+  __u64 ns = c->now_ns - state->on_ns;
   count_in(histogram->turns, ns);
   histogram->run_ns += ns;
 }

@@ -89,8 +89,8 @@ class Scenario : public SchedLive {
     EXPECT_LE(shares.unknown_ns, shares.told_ns / 100) << "thread " << tid;
     return shares;
   }
-  /// The pieces between two turns are the wait of the later one. A turn whose switch-in the kernel did not show has only the
-  /// pieces that its migrations told.
+  /// The pieces between two turns are the wait of the later one; where its switch-in was not shown and the wait had to be worked
+  /// out, what migrations told before may reach further back.
   void ExpectToldTurnByTurn(int32_t tid, const std::map<int64_t, int64_t>& pieces) {
     auto piece = pieces.begin();
     int64_t before_ns = 0;
@@ -99,8 +99,9 @@ class Scenario : public SchedLive {
       for (; piece != pieces.end() && piece->first < row[slice_column::kOn]; ++piece) told_ns += piece->second;
       const int64_t wait_ns = row[slice_column::kWait];
       const bool is_healed = row[slice_column::kState] & kSliceHealed;
-      const bool is_right = is_healed ? told_ns <= row[slice_column::kOn] - before_ns
-                                      : told_ns == (wait_ns >= int64_t{STEPSCOPE_WAIT_MIN_NS} ? wait_ns : 0);
+      const int64_t recordable_ns = wait_ns >= int64_t{STEPSCOPE_WAIT_MIN_NS} ? wait_ns : 0;
+      const bool is_right =
+          is_healed ? told_ns >= recordable_ns && told_ns <= row[slice_column::kOn] - before_ns : told_ns == recordable_ns;
       EXPECT_TRUE(is_right) << "thread " << tid << ": told " << told_ns << " ns of a wait of " << wait_ns
                             << (is_healed ? " before a healed turn" : "") << " since " << before_ns << ", on at "
                             << row[slice_column::kOn] << " waker kind " << row[slice_column::kWakerKind] << " state "
@@ -202,7 +203,7 @@ TEST_F(VictimOfAHog, TheStrangerIsNamed) {
   for (int round = 0; round < Rounds(); ++round) {
     RunExactly(40);
     const WaitShares shares = WaitsOf(OnlyWorker());
-    EXPECT_GT(shares.told_ns, 40'000'000);
+    EXPECT_GT(shares.told_ns, 20'000'000);
     ExpectShareOnIdleMachine(shares, {stranger.pid()}, 0.99);
   }
 }

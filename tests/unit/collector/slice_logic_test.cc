@@ -54,6 +54,7 @@ class FakeThread {
     counters_.clock_ns = counters_.now_ns + clock_surplus_ns;
     counters_.state = state_bits;
     counters_.is_preempted = preempted;
+    if (state.on_ns == 0) stepscope_heal(&state, &counters_);
     stepscope_on_switch_out(&state, &counters_, lost ? nullptr : &slice);
     return slice;
   }
