@@ -39,9 +39,15 @@ constexpr std::array<FamilySpec, kFamilies> kSpecs = {{
 constexpr uint64_t kMinBlobBytes = 4096;
 constexpr std::string_view kFormatSetting = "store_format";
 
-rocksdb::ColumnFamilyOptions FamilyOptions(const FamilySpec& spec, const std::shared_ptr<rocksdb::Cache>& cache) {
+/// `usual`, or less where that is more than 1/`share` of the disk the store may use; at least 1 MiB.
+uint64_t Share(uint64_t usual, uint64_t max_bytes, uint64_t share) {
+  return max_bytes == 0 ? usual : std::clamp<uint64_t>(max_bytes / share, kMiB, usual);
+}
+
+rocksdb::ColumnFamilyOptions FamilyOptions(const FamilySpec& spec, const std::shared_ptr<rocksdb::Cache>& cache,
+                                           uint64_t max_bytes) {
   rocksdb::ColumnFamilyOptions options;
-  options.write_buffer_size = spec.write_buffer_bytes;
+  options.write_buffer_size = Share(spec.write_buffer_bytes, max_bytes, 64);
   options.max_write_buffer_number = 2;
   options.compression = spec.compression;
   rocksdb::BlockBasedTableOptions table;
@@ -53,7 +59,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const FamilySpec& spec, const std::sh
     // off in ordinary compaction for the same reason; DeleteRun forces it where there is garbage.
     options.enable_blob_files = true;
     options.min_blob_size = kMinBlobBytes;
-    options.blob_file_size = 64 * kMiB;
+    options.blob_file_size = Share(64 * kMiB, max_bytes, 64);
     options.blob_compression_type = rocksdb::kNoCompression;
     options.enable_blob_garbage_collection = false;
     // A table file holds references only; small ones keep the data that DeleteRun has to move (all live blobs of a table file)
@@ -64,7 +70,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const FamilySpec& spec, const std::sh
   return options;
 }
 
-rocksdb::DBOptions DatabaseOptions(bool read_only) {
+rocksdb::DBOptions DatabaseOptions(bool read_only, uint64_t max_bytes) {
   rocksdb::DBOptions options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
@@ -72,7 +78,10 @@ rocksdb::DBOptions DatabaseOptions(bool read_only) {
   // A reader beside a live daemon holds every file open, so that a compaction cannot take one from under it.
   options.max_open_files = read_only ? -1 : 128;
   options.max_file_opening_threads = 1;
-  options.max_total_wal_size = 64 * kMiB;
+  options.max_total_wal_size = Share(64 * kMiB, max_bytes, 32);
+  // A list of the files there are; it is written anew when it has grown to this.
+  options.max_manifest_file_size = Share(16 * kMiB, max_bytes, 64);
+  options.manifest_preallocation_size = 256 << 10;
   options.bytes_per_sync = kMiB;
   options.wal_bytes_per_sync = kMiB;
   options.stats_dump_period_sec = 0;
@@ -104,17 +113,17 @@ absl::Status PrepareDirectory(const Store::Options& options) {
 }
 
 /// Our families in the order of `Family`, then whatever else the store has: RocksDB opens all or none.
-std::vector<rocksdb::ColumnFamilyDescriptor> Descriptors(const std::string& path) {
+std::vector<rocksdb::ColumnFamilyDescriptor> Descriptors(const std::string& path, uint64_t max_bytes) {
   const auto cache = rocksdb::NewLRUCache(8 * kMiB, /*num_shard_bits=*/2);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   descriptors.reserve(kSpecs.size());
-  for (const FamilySpec& spec : kSpecs) descriptors.emplace_back(std::string(spec.name), FamilyOptions(spec, cache));
+  for (const FamilySpec& spec : kSpecs) descriptors.emplace_back(std::string(spec.name), FamilyOptions(spec, cache, max_bytes));
   std::vector<std::string> present = {rocksdb::kDefaultColumnFamilyName};
   rocksdb::DB::ListColumnFamilies({}, path, &present).PermitUncheckedError();
   if (present.empty()) present.push_back(rocksdb::kDefaultColumnFamilyName);
   for (const std::string& name : present) {
     const bool ours = std::any_of(kSpecs.begin(), kSpecs.end(), [&](const FamilySpec& spec) { return spec.name == name; });
-    if (!ours) descriptors.emplace_back(name, FamilyOptions({name, kMiB, rocksdb::kNoCompression}, cache));
+    if (!ours) descriptors.emplace_back(name, FamilyOptions({name, kMiB, rocksdb::kNoCompression}, cache, max_bytes));
   }
   return descriptors;
 }
@@ -146,10 +155,10 @@ OpenDb::~OpenDb() {
 
 absl::StatusOr<std::unique_ptr<OpenDb>> OpenRocksDb(const Store::Options& options) {
   STEPSCOPE_RETURN_IF_ERROR(PrepareDirectory(options));
-  const std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = Descriptors(options.path);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = Descriptors(options.path, options.max_bytes);
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const rocksdb::DBOptions db_options = DatabaseOptions(options.read_only);
+  const rocksdb::DBOptions db_options = DatabaseOptions(options.read_only, options.max_bytes);
   const rocksdb::Status status = options.read_only
                                      ? rocksdb::DB::OpenForReadOnly(db_options, options.path, descriptors, &handles, &db)
                                      : rocksdb::DB::Open(db_options, options.path, descriptors, &handles, &db);

@@ -2,6 +2,7 @@
 // Store on RocksDB. Values live in one column family per kind of key (keys.h); a Seal is one WriteBatch.
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "rocksdb/write_batch.h"
 #include "storage/keys.h"
 #include "storage/rocksdb_open.h"
+#include "storage/rocksdb_space.h"
 #include "storage/rocksdb_status.h"
 #include "storage/store.h"
 
@@ -64,6 +66,7 @@ class RocksDbStore final : public Store {
   absl::Status ForEachUpload(RunId run, const std::function<bool(uint32_t, std::string_view)>& visit) const override;
   absl::StatusOr<uint32_t> NextSeq(RunId run, uint16_t shard) const override;
   absl::Status DeleteRun(RunId run) override;
+  absl::Status Reclaim(std::span<const BlockRange> ranges) override;
   absl::StatusOr<uint64_t> DiskBytes() const override;
 
  private:
@@ -76,7 +79,6 @@ class RocksDbStore final : public Store {
   absl::Status Write(rocksdb::WriteBatch& batch, std::string_view what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(commit_mutex_);
   absl::StatusOr<std::vector<std::string>> MetaKindsOf(RunId run) const;
   absl::Status Compact(Family family, const std::string& begin, const std::string& end);
-  absl::Status CollectBlobGarbage();
 
   /// Calls `visit` for keys in [begin, end) of `family`, all of one snapshot; an empty `end` is no bound.
   absl::Status Scan(Family family, const std::string& begin, const std::string& end, const KeyVisit& visit) const;
@@ -125,6 +127,7 @@ absl::StatusOr<RocksDbStore::SeqMap> RocksDbStore::AdvanceSeqs(const Seal& seal)
 }
 
 void RocksDbStore::FillBatch(const Seal& seal, rocksdb::WriteBatch& batch) const {
+  for (const BlockKey& key : seal.dropped) batch.Delete(Cf(Family::kBlocks), EncodeBlockKey(key));
   for (const SealedBlock& block : seal.blocks) batch.Put(Cf(Family::kBlocks), EncodeBlockKey(block.key), block.bytes);
   for (const NameRow& row : seal.names) batch.Put(Cf(Family::kNames), EncodeRunKey(row.run, row.id.value), row.text);
   for (const RollupRow& row : seal.rollups) batch.Put(Cf(Family::kRollup), EncodeRunKey(row.run, row.minute), row.value);
@@ -322,12 +325,7 @@ absl::StatusOr<std::vector<std::string>> RocksDbStore::MetaKindsOf(RunId run) co
 }
 
 absl::Status RocksDbStore::Compact(Family family, const std::string& begin, const std::string& end) {
-  rocksdb::CompactRangeOptions compact;
-  compact.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-  compact.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
-  compact.blob_garbage_collection_age_cutoff = 1.0;
-  const rocksdb::Slice first(begin), last(end);
-  return Wrap(open_->db().CompactRange(compact, Cf(family), &first, end.empty() ? nullptr : &last), "give back disk space");
+  return Wrap(CompactKeys(*open_, family, begin, end), "give back disk space");
 }
 
 absl::Status RocksDbStore::DeleteRun(RunId run) {
@@ -350,34 +348,25 @@ absl::Status RocksDbStore::DeleteRun(RunId run) {
   // The write-ahead log still holds the rows; it goes once no family needs it.
   STEPSCOPE_RETURN_IF_ERROR(Wrap(open_->db().Flush(rocksdb::FlushOptions(), open_->families()), "flush after deleting a run"));
   for (Family family : kByRun) STEPSCOPE_RETURN_IF_ERROR(Compact(family, begin, end));
-  return CollectBlobGarbage();
+  return Wrap(CollectBlobGarbage(*open_), "give back disk space");
 }
 
-/// Moves the live blobs out of blob files that are a quarter garbage or more, so that these files go. Needed where the deleted
-/// run shared blob files with others: compaction of its own keys frees only the files that nobody else uses.
-absl::Status RocksDbStore::CollectBlobGarbage() {
-  rocksdb::ColumnFamilyMetaData meta;
-  open_->db().GetColumnFamilyMetaData(Cf(Family::kBlocks), &meta);
-  uint64_t last_wasteful = 0;
-  for (const rocksdb::BlobMetaData& blob : meta.blob_files) {
-    if (blob.garbage_blob_bytes * 4 >= blob.total_blob_bytes) last_wasteful = std::max(last_wasteful, blob.blob_file_number);
+absl::Status RocksDbStore::Reclaim(std::span<const BlockRange> ranges) {
+  STEPSCOPE_RETURN_IF_ERROR(Wrap(open_->db().Flush(rocksdb::FlushOptions(), open_->families()), "flush before reclaiming"));
+  for (const BlockRange& range : ranges) {
+    const std::string begin = EncodeBlockKey({range.run, range.table, range.first_slot, 0, 0});
+    const std::string end = EncodeBlockKey({range.run, range.table, range.last_slot, UINT16_MAX, UINT32_MAX});
+    STEPSCOPE_RETURN_IF_ERROR(Compact(Family::kBlocks, begin, end));
   }
-  for (const rocksdb::LevelMetaData& level : meta.levels) {
-    for (const rocksdb::SstFileMetaData& table : level.files) {
-      if (table.oldest_blob_file_number == 0 || table.oldest_blob_file_number > last_wasteful) continue;
-      STEPSCOPE_RETURN_IF_ERROR(Compact(Family::kBlocks, table.smallestkey, table.largestkey));
-    }
-  }
-  return absl::OkStatus();
+  return Wrap(CollectBlobGarbage(*open_), "give back disk space");
 }
 
 absl::StatusOr<uint64_t> RocksDbStore::DiskBytes() const {
   uint64_t bytes = 0;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options_.path, error)) {
-    std::error_code gone;  // compaction deletes files while we look
-    const uint64_t size = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
-    if (!gone) bytes += size;
+    struct stat file{};  // compaction deletes files while we look
+    if (lstat(entry.path().c_str(), &file) == 0) bytes += static_cast<uint64_t>(file.st_blocks) * 512;
   }
   if (error) return ErrnoStatus(error.value(), fmt::format("list store {}", options_.path));
   return bytes;

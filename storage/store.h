@@ -34,6 +34,10 @@ struct BlockKey {
   friend auto operator<=>(const BlockKey&, const BlockKey&) = default;
 };
 constexpr uint32_t kLongSlot = 0xFFFFFFFF;
+/// Shards that retention writes (docs/retention.md); sources have the low numbers.
+constexpr uint16_t kKeptShard = 0xFFFD;          ///< rows kept of blocks that were evicted before they were uploaded
+constexpr uint16_t kKeptUploadedShard = 0xFFFE;  ///< rows kept of blocks that were uploaded: never uploaded again
+constexpr uint16_t kEvictedShard = 0xFFFF;       ///< loss rows of what was evicted; the only blocks that are written anew
 
 struct MetaRow {
   std::string kind;   ///< "job", "run", "entity/<run>", "setting", …  (no NUL)
@@ -68,7 +72,15 @@ struct SealedBlock {
   BlockKey key;
   std::string bytes;
 };
+/// Blocks of (run, table) in slots [first_slot, last_slot].
+struct BlockRange {
+  RunId run;
+  TableId table{};
+  uint32_t first_slot = 0;
+  uint32_t last_slot = 0;
+};
 struct Seal {
+  std::vector<BlockKey> dropped;  ///< removed by this seal; Reclaim() gives their disk space back
   std::vector<SealedBlock> blocks;
   std::vector<MetaRow> meta;
   std::vector<NameRow> names;
@@ -82,6 +94,8 @@ class Store {
   struct Options {
     std::string path;
     bool read_only = false;
+    /// Disk the store is meant to stay within, 0 = any: the log and the write buffers are a small part of it.
+    uint64_t max_bytes = 0;
   };
   static absl::StatusOr<std::unique_ptr<Store>> Open(const Options& options);
   virtual ~Store() = default;
@@ -112,6 +126,9 @@ class Store {
   virtual absl::StatusOr<uint32_t> NextSeq(RunId run, uint16_t shard) const = 0;
   /// Removes every key of the run and gives the disk space back (DeleteRange, CompactRange, blob GC).
   virtual absl::Status DeleteRun(RunId run) = 0;
+  /// Gives back the disk space of blocks that were dropped in `ranges`. Moves what is live beside them; takes seconds.
+  virtual absl::Status Reclaim(std::span<const BlockRange> ranges) = 0;
+  /// Disk that the store's files occupy, as du counts it.
   virtual absl::StatusOr<uint64_t> DiskBytes() const = 0;
 };
 

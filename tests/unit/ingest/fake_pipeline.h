@@ -74,6 +74,7 @@ class FakeStore final : public Store {
   }
   absl::StatusOr<uint32_t> NextSeq(RunId, uint16_t) const override { return 0; }
   absl::Status DeleteRun(RunId) override { return absl::OkStatus(); }
+  absl::Status Reclaim(std::span<const BlockRange>) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> DiskBytes() const override { return 0; }
 
  private:

@@ -72,6 +72,7 @@ class FakeStore final : public Store {
     disk_bytes -= 400;
     return absl::OkStatus();
   }
+  absl::Status Reclaim(std::span<const BlockRange>) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> DiskBytes() const override { return disk_bytes; }
 
   std::map<std::pair<std::string, std::string>, std::string> meta;
