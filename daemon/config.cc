@@ -30,6 +30,7 @@ struct Key {
   std::string_view doc;
   std::span<const int64_t> one_of = {};        ///< of a whole number: the values there are; empty = any
   std::vector<std::string_view> choices = {};  ///< of a string; empty = any
+  int64_t least = 0;                           ///< of a whole number
 };
 
 // Periods of samplers: what people know from SageMaker's system monitor.
@@ -43,6 +44,26 @@ const Key kKeys[] = {
     {"server", "control_socket", &Config::server_control_socket, "Unix socket with the same services, mode 0600. Empty = none."},
     {"agent", "socket", &Config::agent_socket, "Unix socket on which agents say hello, mode 0666: credentials decide."},
     {"store", "path", &Config::store_path, "Directory of the RocksDB store and daemon.json."},
+    {"retain",
+     "max_bytes",
+     &Config::retain_max_bytes,
+     "Bytes of disk the store may use, at least 64 MiB. Beyond them raw rows are evicted, oldest first, and counted as not kept.",
+     {},
+     {},
+     64 << 20},
+    {"retain", "min_free_bytes", &Config::retain_min_free_bytes,
+     "Bytes of the file system to leave to others: the store may use less than max_bytes for it."},
+    {"retain", "raw_minutes", &Config::retain_raw_minutes,
+     "Minutes of which all rows are kept, unless these alone need more than max_bytes."},
+    {"retain", "evidence_seconds", &Config::retain_evidence_seconds,
+     "Seconds around each finding of which older rows are kept too; so are those of steps that took unusually long."},
+    {"retain",
+     "normal_step_every",
+     &Config::retain_normal_step_every,
+     "One ordinary step in so many whose older rows are kept too.",
+     {},
+     {},
+     1},
     {"sched",
      "mode",
      &Config::sched_mode,
@@ -121,6 +142,7 @@ absl::Status SetFromText(Config& config, const Key& key, std::string_view text, 
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
     return WrongValue(key, text, where, "a whole number >= 0");
   }
+  if (value < key.least) return WrongValue(key, text, where, fmt::format("a whole number >= {}", key.least));
   if (!key.one_of.empty() && std::ranges::find(key.one_of, value) == key.one_of.end()) {
     return WrongValue(key, text, where, "one of the values it takes");
   }

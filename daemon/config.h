@@ -21,6 +21,11 @@ struct Config {
   std::string server_control_socket = "/run/stepscope/control.sock";
   std::string agent_socket = "/run/stepscope/agent.sock";
   std::string store_path = "/var/lib/stepscope";
+  int64_t retain_max_bytes = int64_t{20} << 30;
+  int64_t retain_min_free_bytes = int64_t{1} << 30;
+  int64_t retain_raw_minutes = 30;
+  int64_t retain_evidence_seconds = 2;
+  int64_t retain_normal_step_every = 100;
   std::string sched_mode = "slices";
   int64_t sched_ring_bytes = 8 << 20;
   int64_t sched_poll_ms = 20;

@@ -27,6 +27,8 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/live/rank_sampler.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/retention/retained_runs.h"
+#include "daemon/retention/retention.h"
 #include "daemon/rpc/server.h"
 #include "daemon/sources_from_config.h"
 #include "daemon/upload/uploader.h"
@@ -69,6 +71,22 @@ UploadConfig UploadFrom(const Config& config) {
           config.upload_part_bytes, config.upload_part_seconds, config.upload_jitter_ms};
 }
 
+RetentionRules RetentionFrom(const Config& config) {
+  RetentionRules rules;
+  rules.max_bytes = static_cast<uint64_t>(config.retain_max_bytes);
+  rules.min_free_bytes = static_cast<uint64_t>(config.retain_min_free_bytes);
+  rules.raw_ns = config.retain_raw_minutes * 60 * kNsPerSecond;
+  rules.evidence = {config.retain_evidence_seconds * kNsPerSecond, config.retain_normal_step_every};
+  return rules;
+}
+
+/// Of the file system `path` is on; 0 if that cannot be told.
+uint64_t FreeBytes(const std::string& path) {
+  struct statvfs disk{};
+  statvfs(path.c_str(), &disk);
+  return disk.f_bavail * disk.f_frsize;
+}
+
 class RunningDaemon final : public Daemon {
  public:
   explicit RunningDaemon(const Options& options) : options_(options), config_(options_.config) {}
@@ -81,6 +99,7 @@ class RunningDaemon final : public Daemon {
 
  private:
   absl::Status OpenStore();
+  void StartPipeline();
   absl::Status StartSources();
   absl::Status StartServers();
   void DropRights();
@@ -103,6 +122,7 @@ class RunningDaemon final : public Daemon {
   ClockRegistry clocks_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<JobTable> jobs_;
+  std::unique_ptr<Retention> retention_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<TableReader> reader_;
   InnerTids inner_tids_{&clock_, [this] {
@@ -130,7 +150,8 @@ absl::Status RunningDaemon::OpenStore() {
     return absl::FailedPreconditionError(
         fmt::format("cannot create {}: {}; give a writable directory with --data-dir", config_.store_path, error.message()));
   }
-  STEPSCOPE_ASSIGN_OR_RETURN(store_, Store::Open({.path = config_.store_path + "/store"}));
+  STEPSCOPE_ASSIGN_OR_RETURN(
+      store_, Store::Open({.path = config_.store_path + "/store", .max_bytes = static_cast<uint64_t>(config_.retain_max_bytes)}));
   return absl::OkStatus();
 }
 
@@ -170,9 +191,23 @@ void RunningDaemon::Ended(RunId run) {
   if (uploader_ != nullptr) uploader_->JobEnded(run);
 }
 
-absl::Status RunningDaemon::StartSources() {
-  pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, Pipeline::Options{});
+void RunningDaemon::StartPipeline() {
+  Pipeline::Options options;
+  options.admit = [this](uint64_t bytes) { retention_->Admit(bytes); };
+  pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, options);
+  Retention::Parts parts{
+      store_.get(),
+      pipeline_.get(),
+      &clock_,
+      [this] { return RetainedRuns(*jobs_, boot_id_); },
+      [this] { return FreeBytes(config_.store_path); },
+      [this](RunId run, TableId table, uint64_t rows, uint64_t bytes) { pipeline_->NoteEvicted(run, table, rows, bytes); }};
+  retention_ = std::make_unique<Retention>(std::move(parts), RetentionFrom(config_));
   pipeline_->Start();
+}
+
+absl::Status RunningDaemon::StartSources() {
+  StartPipeline();
   reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
   observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &inner_tids_);
@@ -190,6 +225,7 @@ absl::Status RunningDaemon::StartSources() {
     uploader_->Start();
   }
   STEPSCOPE_RETURN_IF_ERROR(jobs_->Load());
+  retention_->Start();
   STEPSCOPE_ASSIGN_OR_RETURN(ingest_, Ingest::Start({.socket_path = config_.agent_socket},
                                                     {store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_}));
   return absl::OkStatus();
@@ -236,9 +272,7 @@ std::vector<CollectorState> RunningDaemon::Collectors() const {
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
   const absl::Status store = Health();
-  struct statvfs disk{};
-  statvfs(config_.store_path.c_str(), &disk);
-  const double free_gb = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e9;
+  const double free_gb = static_cast<double>(FreeBytes(config_.store_path)) / 1e9;
   std::vector<DoctorCheck> checks;
   checks.push_back({"store", store.ok(), store.ok() ? config_.store_path : std::string(store.message()),
                     "free space or make the directory writable; nothing is acknowledged until it works"});
@@ -291,7 +325,10 @@ RpcParts RunningDaemon::RpcWiring() {
   parts.checks = [this] { return Checks(); };
   parts.sessions = [this] { return static_cast<uint32_t>(ingest_->Stats().sessions); };
   parts.flush_sessions = [this](RunId run) { return FlushRun(run); };
-  parts.before_delete = [this](RunId run) { pipeline_->Forget(run); };
+  parts.before_delete = [this](RunId run) {
+    retention_->Forget(run);
+    pipeline_->Forget(run);
+  };
   return parts;
 }
 
@@ -341,6 +378,7 @@ void RunningDaemon::Stop() {
   if (sampler_ != nullptr) sampler_->Stop();
   if (live_ != nullptr) live_->Stop();
   if (uploader_ != nullptr) uploader_->Stop();
+  if (retention_ != nullptr) retention_->Stop();
   if (pipeline_ != nullptr) pipeline_->Stop();
   if (store_ != nullptr) store_->Sync().IgnoreError();  // closing the store flushes the log again
 }

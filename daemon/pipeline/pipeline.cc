@@ -284,6 +284,11 @@ void Pipeline::SealAll() {
     return;
   }
   lock.unlock();
+  if (options_.admit) {
+    uint64_t bytes = 0;
+    for (const SealedBlock& block : seal->blocks) bytes += block.bytes.size();
+    options_.admit(bytes);
+  }
   // Readers see the rows in memory until the WriteBatch returned; the block keys keep them from being seen twice.
   absl::Status committed = store_->Commit(*seal);
   while (!committed.ok()) {
@@ -319,6 +324,15 @@ absl::Status Pipeline::Health() const {
 void Pipeline::Forget(RunId run) {
   const std::lock_guard lock(mu_);
   runs_.erase(run.value);
+}
+
+void Pipeline::NoteEvicted(RunId run, TableId table, uint64_t rows, uint64_t bytes) {
+  const std::lock_guard lock(mu_);
+  RunState* state = State(run);
+  if (state == nullptr) return;
+  LossAmount& amount = state->evicted[table];
+  amount.count += static_cast<int64_t>(rows);
+  amount.bytes += static_cast<int64_t>(bytes);
 }
 
 RunState* Pipeline::State(RunId run) const {
@@ -386,7 +400,7 @@ std::vector<std::pair<NameId, std::string>> Pipeline::Names(RunId run) const {
 RunTotals Pipeline::Totals(RunId run) const {
   const std::lock_guard lock(mu_);
   const RunState* state = State(run);
-  return state == nullptr ? RunTotals{} : state->totals;
+  return state == nullptr ? RunTotals{} : WithEvicted(state->totals, state->evicted);
 }
 
 }  // namespace stepscope

@@ -36,6 +36,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
     int64_t seal_after_ns = 250 * kNsPerMillisecond;
     size_t queue_rows = 1 << 20;           ///< rows that may wait in the queue
     uint64_t seal_ring_bytes = 128 << 10;  ///< of one ring, not yet acknowledged
+    /// Called before a commit of so many bytes, with no mutex held; may wait until there is room. May be empty.
+    std::function<void(uint64_t bytes)> admit = {};
   };
   Pipeline(Store* store, const ClockRegistry* clocks, const Clock* clock, const Options& options);
   ~Pipeline() override;
@@ -48,6 +50,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   absl::Status Health() const;
   /// A run is being deleted: drop its memory.
   void Forget(RunId run);
+  /// Rows of the run were removed from the store, and a loss row says so; for Totals().
+  void NoteEvicted(RunId run, TableId table, uint64_t rows, uint64_t bytes);
 
   bool Deliver(Delivery delivery) override;
   std::vector<LiveBlock> LiveBlocks(RunId run, TableId table) const override;

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/pipeline/run_state.h"
 
+#include <algorithm>
+
 #include "base/status.h"
+#include "daemon/pipeline/table_reader.h"
 #include "stepscope/store/v1/store.pb.h"
 #include "storage/keys.h"
 
 namespace stepscope {
+namespace {
+
+absl::StatusOr<std::map<TableId, LossAmount>> LoadEvicted(const Store& store, RunId run) {
+  std::map<TableId, LossAmount> evicted;
+  STEPSCOPE_RETURN_IF_ERROR(ForEachEvicted(store, run, [&](bool, const Batch& loss) {
+    for (size_t row = 0; row < loss.rows(); ++row) {
+      LossAmount& amount = evicted[static_cast<TableId>(loss.columns[loss_column::kTable][row])];
+      amount.count += loss.columns[loss_column::kCount][row];
+      amount.bytes += loss.columns[loss_column::kBytes][row];
+    }
+  }));
+  return evicted;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RunState>> RunState::Load(const Store& store, RunId run) {
   STEPSCOPE_ASSIGN_OR_RETURN(const uint32_t next_seq, store.NextSeq(run, kShard));
@@ -30,7 +48,18 @@ absl::StatusOr<std::unique_ptr<RunState>> RunState::Load(const Store& store, Run
   }));
   STEPSCOPE_ASSIGN_OR_RETURN(const auto totals, store.GetMeta("totals", RunMetaId(run)));
   if (totals) state->totals = DecodeTotals(*totals);
+  STEPSCOPE_ASSIGN_OR_RETURN(state->evicted, LoadEvicted(store, run));
   return state;
+}
+
+RunTotals WithEvicted(RunTotals totals, const std::map<TableId, LossAmount>& evicted) {
+  for (const auto& [table, amount] : evicted) {
+    totals.loss[{static_cast<int64_t>(LossStage::kRetention), static_cast<int64_t>(LossReason::kEvicted),
+                 static_cast<int64_t>(table)}] = amount;
+    uint64_t& stored = totals.tables[table].stored_bytes;
+    stored -= std::min(stored, static_cast<uint64_t>(amount.bytes));
+  }
+  return totals;
 }
 
 EntityId RunState::ProcessOf(uint32_t lane) {

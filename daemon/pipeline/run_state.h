@@ -4,6 +4,7 @@
 // Thread rule: guarded by the pipeline's mutex.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -33,7 +34,11 @@ struct RunState {
   Rollup rollup;
   RunTotals totals;
   bool totals_dirty = false;
+  std::map<TableId, LossAmount> evicted;  ///< by retention, which stores its own loss rows
 };
+
+/// `totals` as views show them: with what was evicted as loss, and less stored.
+RunTotals WithEvicted(RunTotals totals, const std::map<TableId, LossAmount>& evicted);
 
 /// Meta rows of kind "totals": a RunRecord with only tables and loss.
 std::string EncodeTotals(const RunTotals& totals);

@@ -37,4 +37,13 @@ absl::Status TableReader::ForEachStoredBatch(RunId run, TableId table, NodeTime 
   return damaged;
 }
 
+absl::Status ForEachEvicted(const Store& store, RunId run, const std::function<void(bool uploaded, const Batch& loss)>& visit) {
+  const NodeTime stripe_only{int64_t{kLongSlot - 1} * kNsPerSecond};
+  return store.ForEachBlock(run, TableId::kLoss, stripe_only, {INT64_MAX}, [&](const BlockKey& key, std::string_view bytes) {
+    if (key.shard != kEvictedShard) return true;
+    if (const auto block = DecodeBlock(bytes); block.ok()) visit(key.seq != 0, block->batch);
+    return true;
+  });
+}
+
 }  // namespace stepscope

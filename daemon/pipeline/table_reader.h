@@ -59,6 +59,9 @@ class TableReader {
   const LiveRows* live_;
 };
 
+/// Loss rows of what retention removed from the run: once what had not been uploaded, once what had. A damaged block is left out.
+absl::Status ForEachEvicted(const Store& store, RunId run, const std::function<void(bool uploaded, const Batch& loss)>& visit);
+
 /// Names and entities of a run, for readers. Implemented by the pipeline (memory) with the store behind it.
 class RunDictionary {
  public:

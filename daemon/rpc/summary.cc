@@ -93,8 +93,21 @@ std::string RoleOf(const JobSnapshot& job, ProcessKey process, int32_t rank, Pro
   return process == oldest ? "launcher" : "other";
 }
 
+bool TurnsWereEvicted(const RpcParts& parts, RunId run) {
+  return parts.totals->Totals(run).loss.contains({static_cast<int64_t>(LossStage::kRetention),
+                                                  static_cast<int64_t>(LossReason::kEvicted),
+                                                  static_cast<int64_t>(TableId::kSchedSlice)});
+}
+
+int64_t KnownAsleepNs(const std::map<WaitKey, WaitSum>& waits) {
+  int64_t asleep_ns = 0;
+  for (const auto& [key, sum] : waits) asleep_ns += IsAsleep(key.cause) ? sum.ns : 0;
+  return asleep_ns;
+}
+
 void FillThreads(const RpcParts& parts, const ThreadTimeByLane& times, const WaitTotals& waits, const CpuOccupants& occupants,
                  const LaneFacts& lanes, const JobSnapshot& job, const Lifetime& life, v1::Summary* summary) {
+  const bool evicted = TurnsWereEvicted(parts, job.run);
   std::map<ProcessKey, v1::ProcessSummary> processes;
   std::vector<v1::ThreadSummary> threads;
   for (const auto& [lane, time] : times) {
@@ -102,6 +115,11 @@ void FillThreads(const RpcParts& parts, const ThreadTimeByLane& times, const Wai
     FillThread(time, fact, life, &threads.emplace_back());
     const auto of_thread = waits.threads().find(lane);
     if (of_thread != waits.threads().end()) FillWaits(of_thread->second, lanes, &threads.back());
+    // Where turns were not kept, what is neither running nor runnable is not all sleep.
+    if (evicted && time.seq_holes > 0) {
+      const bool any = of_thread != waits.threads().end();
+      threads.back().set_sleeping_ns(any ? KnownAsleepNs(of_thread->second) : 0);
+    }
     v1::ProcessSummary& process = processes[fact.process];
     process.set_pid(fact.pid);
     process.set_rank(fact.rank);

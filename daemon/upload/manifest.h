@@ -20,7 +20,7 @@ std::string PartManifestText(const UploadRun& run, uint32_t part, const store::v
 
 struct ClosingFacts {
   const std::map<uint32_t, store::v1::UploadPart>* parts;
-  std::map<TableId, uint64_t> stored_rows;  ///< what the store holds; more than the parts hold makes the manifest partial
+  std::map<TableId, uint64_t> stored_rows;  ///< what was ever stored; more than the parts hold makes the manifest partial
   uint64_t damaged_blocks = 0;
   const WallClockMap* wall;
   int64_t wall_error_ns = 0;

@@ -21,6 +21,13 @@ constexpr uint32_t kClosingPart = 0xFFFFFFFF;
 constexpr uint32_t kLateSlots = 10;
 constexpr NodeTime kForever{std::numeric_limits<int64_t>::max()};
 
+/// Rows kept of uploaded blocks are uploaded. Loss rows of retention change until the end; those of uploaded blocks (seq 1) say
+/// what is not on this node any more, which does not concern the bucket.
+bool IsForUpload(const BlockKey& key, bool ended) {
+  if (key.shard == kEvictedShard) return ended && key.seq == 0;
+  return key.shard != kKeptUploadedShard;
+}
+
 NodeTime SlotBegin(uint32_t slot) { return {int64_t{slot} * kNsPerSecond}; }
 
 }  // namespace
@@ -64,7 +71,7 @@ absl::Status RunUpload::Collect(Reach reach) {
 absl::Status RunUpload::CollectTable(TableId table, NodeTime begin) {
   return seams_.store->ForEachBlock(run_.run, table, begin, kForever, [&](const BlockKey& key, std::string_view bytes) {
     if (key.slot != kLongSlot) newest_slot_ = std::max(newest_slot_, key.slot);
-    if (cover_.Contains(key)) return true;
+    if (cover_.Contains(key) || !IsForUpload(key, run_.ended)) return true;
     cover_.Add(key);
     const absl::StatusOr<BlockHeader> header = PeekHeader(bytes);
     if (!header.ok()) {
@@ -184,9 +191,11 @@ absl::Status RunUpload::FeedBlocks(const store::v1::UploadPart& part, const stor
   const NodeTime begin = SlotBegin(first_slot), end = SlotBegin(part.last_slot()) + 1;
   STEPSCOPE_RETURN_IF_ERROR(seams_.store->ForEachBlock(run_.run, static_cast<TableId>(file.table()), begin, end, feed));
   STEPSCOPE_RETURN_IF_ERROR(status);
-  if (found == file.blocks()) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("{}: {} of its {} blocks are no longer in the store; the part cannot be made again",
-                                         file.path(), file.blocks() - found, file.blocks()));
+  if (found < file.blocks()) {
+    spdlog::warn("run {}: {} of the {} blocks of {} were evicted before they were uploaded; table loss says what is missing",
+                 run_.run.value, file.blocks() - found, file.blocks(), file.path());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<WallClockMap> RunUpload::ReadWallClock() {
@@ -219,13 +228,32 @@ absl::Status RunUpload::VerifyEarlierParts(Dataset& dataset) {
 absl::StatusOr<std::map<TableId, uint64_t>> RunUpload::StoredRows() {
   std::map<TableId, uint64_t> rows;
   for (const TableSpec& table : AllTables()) {
-    const auto count = [&](const BlockKey&, std::string_view bytes) {
+    const auto count = [&](const BlockKey& key, std::string_view bytes) {
+      if (key.shard == kEvictedShard && key.seq != 0) return true;
       if (const absl::StatusOr<BlockHeader> header = PeekHeader(bytes); header.ok()) rows[table.id] += header->rows;
       return true;
     };
     STEPSCOPE_RETURN_IF_ERROR(seams_.store->ForEachBlock(run_.run, table.id, {0}, kForever, count));
   }
   return rows;
+}
+
+/// Rows evicted after their upload are in the parts; those evicted before it are missing there.
+absl::Status RunUpload::CountEvicted(ClosingFacts* facts) const {
+  return ForEachEvicted(*seams_.store, run_.run, [&](bool uploaded, const Batch& loss) {
+    const auto& columns = loss.columns;
+    for (size_t row = 0; row < loss.rows(); ++row) {
+      const int64_t table = columns[loss_column::kTable][row], count = columns[loss_column::kCount][row];
+      facts->stored_rows[static_cast<TableId>(table)] += static_cast<uint64_t>(count);
+      if (uploaded) continue;
+      store::v1::LossRecord* record = facts->record.add_loss();
+      record->set_stage(columns[loss_column::kStage][row]);
+      record->set_reason(columns[loss_column::kReason][row]);
+      record->set_table(table);
+      record->set_count(count);
+      record->set_bytes(columns[loss_column::kBytes][row]);
+    }
+  });
 }
 
 absl::Status RunUpload::Close(Dataset& dataset) {
@@ -239,6 +267,7 @@ absl::Status RunUpload::Close(Dataset& dataset) {
   STEPSCOPE_ASSIGN_OR_RETURN(facts.stored_rows, StoredRows());
   STEPSCOPE_ASSIGN_OR_RETURN(const std::optional<std::string> record, seams_.store->GetMeta("totals", RunMetaId(run_.run)));
   if (record) facts.record.ParseFromString(*record);
+  STEPSCOPE_RETURN_IF_ERROR(CountEvicted(&facts));
   STEPSCOPE_RETURN_IF_ERROR(dataset.PutText(paths_.ClosingManifest(), ClosingManifestText(run_, facts)));
   store::v1::UploadPart closing;
   closing.set_state(store::v1::UploadPart::DONE);

@@ -26,6 +26,8 @@
 
 namespace stepscope {
 
+struct ClosingFacts;
+
 class RunUpload {
  public:
   struct Seams {
@@ -71,6 +73,7 @@ class RunUpload {
   absl::StatusOr<WallClockMap> ReadWallClock();
   absl::Status VerifyEarlierParts(Dataset& dataset);
   absl::StatusOr<std::map<TableId, uint64_t>> StoredRows();
+  absl::Status CountEvicted(ClosingFacts* facts) const;
 
   const Seams seams_;
   UploadRun run_;

@@ -56,6 +56,15 @@ TEST(ConfigTest, APeriodIsOneOfThoseThereAre) {
   EXPECT_FALSE(LoadConfig(WriteConfig("[host]\nperiod_ms = 0\n"), kNoEnv, {}).ok());
 }
 
+TEST(ConfigTest, TooSmallANumberIsRefusedWithTheLeast) {
+  EXPECT_EQ(LoadConfig("", kNoEnv, {"retain.max_bytes=67108864"})->retain_max_bytes, 64 << 20);
+  const auto small = LoadConfig(WriteConfig("[retain]\nmax_bytes = 67108863\n"), kNoEnv, {});
+  EXPECT_THAT(std::string(small.status().message()),
+              HasSubstr("retain.max_bytes = \"67108863\" is not a whole number >= 67108864"));
+  EXPECT_FALSE(LoadConfig("", kNoEnv, {"retain.normal_step_every=0"}).ok());
+  EXPECT_EQ(LoadConfig("", kNoEnv, {"retain.raw_minutes=0"})->retain_raw_minutes, 0);
+}
+
 TEST(ConfigTest, TheShippedReferenceIsTheTableAndLoads) {
   std::ifstream file(std::string(STEPSCOPE_SOURCE_DIR) + "/deploy/stepscoped.toml");
   std::stringstream text;

@@ -112,6 +112,20 @@ TEST_F(QueryTest, WhoCannotBeIdentifiedIsRefusedWithANextStep) {
   EXPECT_THAT(status.error_message(), HasSubstr("control socket"));
 }
 
+TEST_F(QueryTest, AThreadIsNotCalledAsleepWhereItsTurnsWereNotKept) {
+  node_.Turn(FakeNode::kMain, 0, kBase + 10 * kMs, 5 * kMs, 100, kSliceFirst);
+  node_.Turn(FakeNode::kMain, 0, kBase + 20 * kMs, 3 * kMs, 101);
+  node_.Turn(FakeNode::kMain, 0, kBase + 50 * kMs, 1 * kMs, 110);
+  v1::Summary summary;
+  ASSERT_TRUE(Call(*query_, &Q::GetSummary, {}, &summary).ok());
+  EXPECT_EQ(summary.threads(0).sleeping_ns(), (41 - 9) * kMs) << "a kernel that lost turns: an upper bound";
+  node_.totals.totals.loss[{static_cast<int64_t>(LossStage::kRetention), static_cast<int64_t>(LossReason::kEvicted),
+                            static_cast<int64_t>(TableId::kSchedSlice)}] = {8, 90};
+  ASSERT_TRUE(Call(*query_, &Q::GetSummary, {}, &summary).ok());
+  EXPECT_EQ(summary.threads(0).sleeping_ns(), 5 * kMs);
+  EXPECT_EQ(summary.loss(0).reason(), "not kept");
+}
+
 TEST_F(QueryTest, SummaryAddsUpThreadsProcessesSpansAndSteps) {
   node_.Turn(FakeNode::kMain, 1 * kMs, kBase + 10 * kMs, 5 * kMs, 100, kSliceFirst);
   node_.Turn(FakeNode::kMain, 2 * kMs, kBase + 20 * kMs, 7 * kMs, 103, static_cast<int64_t>(SliceState::kPreempted));
