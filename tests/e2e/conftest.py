@@ -35,12 +35,13 @@ class Daemon:
         self.settings = settings
         self.env = {**os.environ, **(env or {})}
         self.process = None
+        self.program = BIN / "stepscoped"
 
     def start(self, prefix=()):
         """`prefix` is a command that executes the rest of its arguments."""
         command = [
             *prefix,
-            BIN / "stepscoped",
+            self.program,
             "--private",
             "--data-dir",
             self.data_dir,
