@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python runs this at start-up when `stepscope run` put its folder on PYTHONPATH.
 
-It makes `import stepscope` work where nothing of that name is installed, waits for the script to import torch to add the
-hooks of stepscope._torch_hooks, and then runs the sitecustomize that this file hides, as if it had been found first. sys.path
-stays as it is. Whatever goes wrong here is swallowed; what goes wrong in the hidden sitecustomize is left to Python. Python 2 and
-3.3 lack the import machinery this needs: there nothing is done.
+It makes `import stepscope`, `smppy` and `smprof` work where nothing of that name is installed, waits for the script to import
+torch to add the hooks of stepscope._torch_hooks, and then runs the sitecustomize that this file hides, as if it had been found
+first. sys.path stays as it is. Whatever goes wrong here is swallowed; what goes wrong in the hidden sitecustomize is left to
+Python. Python 2 and 3.3 lack the import machinery this needs: there nothing is done.
 """
 
 import os
@@ -16,11 +16,11 @@ _STATE = "_stepscope_inject"  # in sys.modules: survives this module being repla
 
 
 class _PackageFinder(object):
-    """Last on sys.meta_path: asked only for what nobody else has, so an installed `stepscope` wins."""
+    """Last on sys.meta_path: asked only for what nobody else has, so an installed module wins."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "stepscope":
+        if name not in ("stepscope", "smppy", "smprof"):
             return None
         from importlib.machinery import PathFinder
 
