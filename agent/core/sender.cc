@@ -23,6 +23,7 @@ constexpr uint64_t kLongestConnectWait = 10 * kSecond;
 constexpr uint64_t kIdlePoll = 250 * kMs;
 constexpr uint64_t kShortestPushWait = 1 * kMs;
 constexpr size_t kStackBytes = 1u << 20;
+constexpr char kDaemonAway[] = "recording, daemon away: records wait in the ring; socket ";
 
 // Everything blocked but what a crash in this very thread raises: blocked, those would kill without the host's handler.
 sigset_t SignalsBlockedInSender() {
@@ -182,7 +183,7 @@ bool Sender::Reconnect(uint64_t now_ns) {
   long result = socket_.Connect(parts_.socket_path);
   if (!IsError(result)) result = socket_.SendHello(parts_.hello, file_fd);
   if (IsError(result)) {
-    LoseLink(now_ns, "recording, daemon away: records wait in the ring; socket ", 0);
+    LoseLink(now_ns, kDaemonAway, 0);
     return true;
   }
   link_ = Link::kAwaitingReply;
@@ -194,7 +195,7 @@ void Sender::TakeReply(uint64_t now_ns) {
     case DaemonSocket::Reply::kWaiting:
       return;
     case DaemonSocket::Reply::kClosed:
-      return LoseLink(now_ns, "recording, daemon away: records wait in the ring; socket ", 0);
+      return LoseLink(now_ns, kDaemonAway, 0);
     case DaemonSocket::Reply::kMalformed:
       return LoseLink(now_ns, "refused: no stepscope daemon answers at socket ", kLongestConnectWait);
     case DaemonSocket::Reply::kComplete:
@@ -226,7 +227,8 @@ void Sender::Exchange(uint64_t now_ns) {
     if (PushDue(now_ns)) stream_.Resume();
     if (SendAll()) return;
   }
-  LoseLink(now_ns, "recording, daemon away: records wait in the ring; socket ", 0);
+  const char* told = stream_.EndText();
+  LoseLink(now_ns, told != nullptr ? told : kDaemonAway, 0);
 }
 
 // At 64 KiB or 100 ms, whichever comes first; when much came at once, sooner the next time, since nothing wakes this thread.

@@ -8,6 +8,9 @@
 namespace stepscope::agent {
 namespace {
 
+// Of the status codes of gRPC (its doc/statuscodes.md), those that are states of their own.
+enum GrpcStatus { kPermissionDenied = 7, kResourceExhausted = 8, kUnimplemented = 12, kUnavailable = 14, kUnauthenticated = 16 };
+
 nghttp2_nv Field(const char* name, const char* value, size_t value_bytes) {
   return {const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(name)),
           const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(value)), strlen(name), value_bytes, NGHTTP2_NV_FLAG_NO_INDEX};
@@ -47,6 +50,8 @@ bool PushStream::Open(void* memory, RingDrain* drain, const uint8_t* nonce, size
   settings_ = PushSettings{};
   closed_ = false;
   acknowledged_ = false;
+  sent_away_ = false;
+  grpc_status_ = -1;
   span_ = {};
   front_bytes_ = front_sent_ = 0;
   data_sent_ = 0;
@@ -156,12 +161,39 @@ bool PushStream::TakeReplyBytes(const uint8_t* data, size_t bytes) {
 
 int PushStream::OnHeader(nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_bytes, const uint8_t* value,
                          size_t value_bytes, uint8_t, void* self) {
-  if (Is(name, name_bytes, ":status") && !Is(value, value_bytes, "200")) static_cast<PushStream*>(self)->closed_ = true;
+  static_cast<PushStream*>(self)->TakeHeader(name, name_bytes, value, value_bytes);
   return 0;
 }
 
+void PushStream::TakeHeader(const uint8_t* name, size_t name_bytes, const uint8_t* value, size_t value_bytes) {
+  if (Is(name, name_bytes, ":status") && !Is(value, value_bytes, "200")) closed_ = true;
+  if (!Is(name, name_bytes, "grpc-status")) return;
+  grpc_status_ = 0;
+  for (size_t i = 0; i < value_bytes && i < 3 && value[i] >= '0' && value[i] <= '9'; ++i)
+    grpc_status_ = grpc_status_ * 10 + (value[i] - '0');
+}
+
+const char* PushStream::EndText() const {
+  switch (grpc_status_) {
+    case kPermissionDenied:
+    case kUnauthenticated:
+      return "refused: the daemon denies this agent its stream; socket ";
+    case kUnimplemented:
+      return "refused: the daemon has no push service that this agent knows, versions differ; socket ";
+    case kResourceExhausted:
+      return "waiting: the daemon has no room for this stream; socket ";
+    case kUnavailable:
+      return "recording, the daemon is stopping: records wait in the ring; socket ";
+    case -1:
+      return sent_away_ ? "recording, the daemon sends its connections away: records wait in the ring; socket " : nullptr;
+    default:
+      return "recording, the daemon ended the stream: records wait in the ring; socket ";
+  }
+}
+
 int PushStream::OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
-  if (frame->hd.type == NGHTTP2_GOAWAY) static_cast<PushStream*>(self)->closed_ = true;
+  auto* stream = static_cast<PushStream*>(self);
+  if (frame->hd.type == NGHTTP2_GOAWAY) stream->closed_ = stream->sent_away_ = true;
   return 0;
 }
 

@@ -31,6 +31,8 @@ class PushStream {
   void Resume();
 
   bool closed() const { return closed_; }
+  // How the server ended the stream, as a state that the socket's path completes; nullptr if it did not say.
+  const char* EndText() const;
   bool acknowledged() const { return acknowledged_; }  // at least one reply came
   const PushSettings& settings() const { return settings_; }
 
@@ -45,6 +47,7 @@ class PushStream {
   static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self);
   static int OnStreamClose(nghttp2_session*, int32_t, uint32_t, void* self);
 
+  void TakeHeader(const uint8_t* name, size_t name_bytes, const uint8_t* value, size_t value_bytes);
   bool OpenSession();
   bool SubmitCall(const uint8_t* nonce, size_t nonce_bytes);
   size_t TakeOutgoing(uint8_t* buffer, size_t capacity);
@@ -57,6 +60,8 @@ class PushStream {
   int32_t stream_id_ = 0;
   bool closed_ = false;
   bool acknowledged_ = false;
+  bool sent_away_ = false;  // GOAWAY
+  int grpc_status_ = -1;    // of the trailers; -1: none came
 
   RingSpan span_ = {};  // being sent: its front, then its data
   uint8_t front_[64] = {};
