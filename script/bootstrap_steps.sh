@@ -60,11 +60,11 @@ FinishSteps() {
 }
 
 # --- cache folders ---------------------------------------------------------------------------------------------------
-# CacheDir NAME LOCKFILE: the folder for this lock on this machine's architecture and system Python.
+# CacheDir NAME LOCKFILE…: the folder for this lock on this machine's architecture and system Python.
 CacheDir() {
   local python hash
   python=$(readlink -f "$BASE_PYTHON" 2>/dev/null || true)
-  hash=$({ cat "$ROOT/$2"; uname -m; echo "${python:-/usr/bin/python3.11}"; } | sha256sum | cut -c1-12)
+  hash=$({ (cd "$ROOT" && cat "${@:2}"); uname -m; echo "${python:-/usr/bin/python3.11}"; } | sha256sum | cut -c1-12)
   printf '%s/%s-%s\n' "$CACHE" "$1" "$hash"
 }
 
@@ -102,6 +102,9 @@ BuildVenv() {
   "$BASE_PYTHON" -m venv "$dir/venv"
   "$dir/venv/bin/python" -m pip install --quiet --no-deps --disable-pip-version-check --no-input -r "$ROOT/$lock"
 }
+
+# LockSize NAME: what the lock says of its size.
+LockSize() { sed -n 's/^# Size: //p' "$ROOT/locks/$1.txt"; }
 
 BuildPythonTools() {
   BuildVenv "$1" locks/python-tools.txt
@@ -165,21 +168,39 @@ FindTorchPython() {
   [[ -z ${STEPSCOPE_PYTHON:-} ]] || Say "STEPSCOPE_PYTHON=$STEPSCOPE_PYTHON has no PyTorch >= 2 with torch.distributed.run"
 }
 
-TorchSize() { sed -n 's/^# Size: //p' "$ROOT/locks/python-torch.txt"; }
-
 BuildTorch() {
   BuildVenv "$1" locks/python-torch.txt
   IsUsableTorch "$1/venv/bin/python" || Die "the PyTorch in $1 does not import; see locks/python-torch.txt"
   touch "$1/complete"
 }
 
+# --- what only the full tier needs ---------------------------------------------------------------------------------
+BuildGrpcJs() {
+  local dir=$1
+  BuildVenv "$dir" locks/python-node.txt
+  cp "$ROOT"/locks/grpc-js/*.json "$dir"
+  (cd "$dir" && PATH=$dir/venv/bin:$PATH npm ci --ignore-scripts --no-audit --no-fund)
+  (cd "$dir" && venv/bin/node -e 'require("@grpc/grpc-js"); require("@grpc/proto-loader")')
+  touch "$dir/complete"
+}
+
+BuildWheels() {
+  BuildVenv "$1" locks/python-wheels.txt
+  touch "$1/complete"
+}
+
 # --- result ----------------------------------------------------------------------------------------------------------
+# WriteToolchain TOOLS_DIR GO_DIR TORCH_PYTHON NODE_DIR WHEELS_DIR: a folder of the full tier is named once it is complete.
 WriteToolchain() {
-  local text
+  local text node='' wheels=''
+  ! IsComplete "$4" || node=$4
+  ! IsComplete "$5" || wheels=$5/venv/bin/python
   text="# Written by script/bootstrap; KEY=VALUE lines that the other scripts source.
 STEPSCOPE_VENV=$1/venv
 STEPSCOPE_GOBIN=$2/bin
-STEPSCOPE_TORCH_PYTHON=$3"
+STEPSCOPE_TORCH_PYTHON=$3
+STEPSCOPE_GRPC_JS=$node
+STEPSCOPE_WHEELS_PYTHON=$wheels"
   [[ -e $TOOLCHAIN_ENV && $(<"$TOOLCHAIN_ENV") = "$text" ]] || printf '%s\n' "$text" >"$TOOLCHAIN_ENV"
 }
 
