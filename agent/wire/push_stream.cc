@@ -191,8 +191,11 @@ const char* PushStream::EndText() const {
   }
 }
 
+// A server's last frame ends the call: its status came, and not every server resets the half of the stream that is ours.
 int PushStream::OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
   auto* stream = static_cast<PushStream*>(self);
+  const bool carries_end = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+  if (carries_end && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) stream->closed_ = true;
   if (frame->hd.type == NGHTTP2_GOAWAY) stream->closed_ = stream->sent_away_ = true;
   return 0;
 }

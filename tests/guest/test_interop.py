@@ -43,6 +43,7 @@ class Wire:
         self.commands = {
             "cpp": [BUILD / "tests/guest_cpp_server"],
             "python": [sys.executable, HERE / "python_server.py"],
+            "recorded": [sys.executable, HERE / "recorded_server.py"],
             "js": [f"{GRPC_JS}/venv/bin/node", HERE / "js_server.js"],
         }
         assert kind != "js" or GRPC_JS, "no grpc-js: script/bootstrap --full installs one"
@@ -152,6 +153,18 @@ def test_a_refusal_is_named_and_later_undone(kind, make_wire):
     wire.annotate(spans=3_000, burst=10, pause=0.01)
     wire.wait_for_state(f"refused: the daemon denies this agent its stream; socket {wire.socket}")
     wait_until(lambda: wire.relay.hellos >= 3, 30, "the agent to try again")
+    wire.serve()
+    wire.finish()
+    wire.assert_the_servers_bytes_are_the_rings()
+
+
+def test_a_status_ends_a_stream_that_is_not_reset(make_wire):
+    wire = make_wire("recorded")
+    wire.serve()
+    wire.annotate(spans=3_000, burst=10, pause=0.01)
+    wire.wait_for_state(f"refused: the daemon denies this agent its stream; socket {wire.socket}")
+    wait_until(lambda: wire.relay.hellos >= 2, 30, "the agent to try again")
+    wire.kind = "python"
     wire.serve()
     wire.finish()
     wire.assert_the_servers_bytes_are_the_rings()
