@@ -33,19 +33,31 @@ sigset_t SignalsBlockedInSender() {
   return set;
 }
 
-bool StartThread(void* (*main)(void*), void* argument) {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  const sigset_t blocked = SignalsBlockedInSender();
-  sigset_t host_mask;
-  pthread_sigmask(SIG_SETMASK, &blocked, &host_mask);
-  pthread_t thread;
-  const int result = pthread_create(&thread, &attributes, main, argument);
-  pthread_sigmask(SIG_SETMASK, &host_mask, nullptr);
-  pthread_attr_destroy(&attributes);
-  return result == 0;
+// The kernel forgets a thread's list of robust locks when it ends, and libc gives one to each. Needs no descriptor.
+bool MainThreadHasEnded() {
+  const void* locks = nullptr;
+  size_t size = 0;
+  return !IsError(KernelCall(SYS_get_robust_list, ProcessId(), PointerArgument(&locks), PointerArgument(&size))) &&
+         locks == nullptr;
+}
+
+// By "PID (name) STATE …", the state being the main thread's and the 18th word from there the number of threads, an ended main
+// thread and this one included. Without /proc (a chroot) nobody counts: yes, since a process that never ends is worse than one
+// without a sender.
+bool OnlyThisThreadIsLeft() {
+  char text[1024];
+  const long fd = KernelCall(SYS_openat, AT_FDCWD, PointerArgument("/proc/self/stat"), O_RDONLY | O_CLOEXEC);
+  if (IsError(fd)) return true;
+  const long bytes = KernelCall(SYS_read, fd, PointerArgument(text), sizeof(text) - 1);
+  KernelCall(SYS_close, fd);
+  if (bytes <= 0) return true;
+  text[bytes] = ' ';
+  const char* const end = text + bytes;
+  const char* at = end;
+  while (at > text && *at != ')') --at;
+  if (end - at < 4 || (at[2] != 'Z' && at[2] != 'X')) return false;
+  for (int words = 0; words < 18 && at < end; ++at) words += *at == ' ' ? 1 : 0;
+  return at[0] == '2' && at[1] == ' ';
 }
 
 const char* RefusalText(uint32_t status) {
@@ -67,6 +79,20 @@ const char* RefusalText(uint32_t status) {
 
 }  // namespace
 
+bool Sender::StartThread() {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  const sigset_t blocked = SignalsBlockedInSender();
+  pthread_sigmask(SIG_SETMASK, &blocked, &host_mask_);
+  pthread_t thread;
+  const int result = pthread_create(&thread, &attributes, ThreadMain, this);
+  pthread_sigmask(SIG_SETMASK, &host_mask_, nullptr);
+  pthread_attr_destroy(&attributes);
+  return result == 0;
+}
+
 bool Sender::Start(const SenderParts& parts, DaemonSocket* socket) {
   parts_ = parts;
   socket_ = *socket;
@@ -82,7 +108,8 @@ bool Sender::Start(const SenderParts& parts, DaemonSocket* socket) {
     wake_receive_.Hold(pair[0]);
     wake_send_.Hold(pair[1]);
   }
-  return StartThread(ThreadMain, this);
+  main_thread_ended_ = false;
+  return StartThread();
 }
 
 void Sender::RequestPush() {
@@ -129,7 +156,7 @@ void Sender::Run() {
   for (;;) {
     const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
     if (now_ns >= next_second_ns_) OncePerSecond(now_ns);
-    if (!AdvanceLink(now_ns)) return;
+    if (HostHasEnded() || !AdvanceLink(now_ns)) return;
     __atomic_fetch_add(&parts_.file->header()->heartbeat, 1, __ATOMIC_RELEASE);
     if (link_ == Link::kStreaming) Exchange(now_ns);
     RecycleDrainedRings();
@@ -142,6 +169,16 @@ void Sender::OncePerSecond(uint64_t now_ns) {
   parts_.writers[kSenderRing].Anchor(parts_.clock->Anchor());
   __atomic_store_n(&parts_.file->header()->sender_cpu_ns, ClockNs(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
   RetireGoneThreads();
+  main_thread_ended_ = MainThreadHasEnded();
+}
+
+// The host's last thread has ended by pthread_exit while this one ran. Returning makes libc end the process as it would have
+// without us: exit handlers, status 0.
+bool Sender::HostHasEnded() {
+  if (!main_thread_ended_ || !OnlyThisThreadIsLeft()) return false;
+  parts_.state->Set("recording without a sender: the main thread has ended; the daemon reads what is in the ring");
+  pthread_sigmask(SIG_SETMASK, &host_mask_, nullptr);
+  return true;
 }
 
 void Sender::RetireGoneThreads() {

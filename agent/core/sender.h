@@ -5,6 +5,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 
 #include "agent/core/clock_reading.h"
@@ -49,9 +50,11 @@ class Sender {
   enum class Link { kDown, kAwaitingReply, kStreaming };
 
   static void* ThreadMain(void* self);
+  bool StartThread();
   void BecomeQuietThread();
   void Run();
   void OncePerSecond(uint64_t now_ns);
+  bool HostHasEnded();
   void RetireGoneThreads();
   void RecycleDrainedRings();
   bool AdvanceLink(uint64_t now_ns);
@@ -76,6 +79,8 @@ class Sender {
   uint64_t past_lost_ = 0;       // atomic
   uint64_t recycles_ = 0;        // atomic
 
+  sigset_t host_mask_ = {};         // of the thread that started this one
+  bool main_thread_ended_ = false;  // by pthread_exit, for example: the process goes on for as long as another one runs
   void* arena_memory_ = nullptr;
   const uint8_t* unsent_ = nullptr;  // output of the stream that the socket did not take yet
   long unsent_bytes_ = 0;
