@@ -25,14 +25,13 @@ long DaemonSocket::Connect(const char* path) {
   }
   long fd = KernelCall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (IsError(fd)) return fd;
-  long result = KernelCall(SYS_connect, fd, PointerArgument(&address), static_cast<long>(address_bytes));
-  if (IsError(result)) {
-    KernelCall(SYS_close, fd);
-    return result;
-  }
   fd_.Hold(static_cast<int>(fd));
+  const int held = fd_.Use();
+  if (held < 0) return -EBADF;
+  const long result = KernelCall(SYS_connect, held, PointerArgument(&address), static_cast<long>(address_bytes));
+  if (IsError(result)) fd_.Close();
   reply_bytes_ = 0;
-  return 0;
+  return IsError(result) ? result : 0;
 }
 
 long DaemonSocket::SendHello(const HelloContent& content, int ring_file_fd) {

@@ -115,8 +115,9 @@ bool RingFile::MakePagesPresent(uint64_t offset, uint64_t bytes) {
   if (fd < 0)  // the host closed it
     return !IsError(KernelCall(SYS_madvise, PointerArgument(base_ + offset), static_cast<long>(bytes), kAdvisePopulateWrite));
   constexpr int kMostInterruptions = 1000;
+  constexpr long kKeepSize = 1;  // should the host have taken the number this very moment, its file stays as long as it was
   for (int i = 0; i < kMostInterruptions; ++i) {
-    const long result = KernelCall(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(bytes));
+    const long result = KernelCall(SYS_fallocate, fd, kKeepSize, static_cast<long>(offset), static_cast<long>(bytes));
     if (result != -EINTR) return !IsError(result);
   }
   return false;

@@ -26,6 +26,7 @@ void StateText::Set(const char* first, const char* second, const char* third) {
 }
 
 void StateText::SetError(const char* first, const char* second, long negative_errno) {
+  if (negative_errno == 0) return Set(first, second);
   char digits[24] = {};
   size_t at = sizeof(digits) - 1;
   unsigned long value = static_cast<unsigned long>(-negative_errno);

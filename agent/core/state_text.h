@@ -13,7 +13,7 @@ class StateText {
 
   // Concatenates the parts; texts stay readable for seven more changes. Setting the text it already has changes nothing.
   void Set(const char* first, const char* second = "", const char* third = "");
-  // "<first><second>: error <number>", the number being that of errno.
+  // "<first><second>: error <number>", the number being that of errno; without the number where there is none (0).
   void SetError(const char* first, const char* second, long negative_errno);
 
  private:
