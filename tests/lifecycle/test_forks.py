@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that make processes, in every way there is, while they and their children annotate."""
+
+import pytest
+from recorded_twice import FULL, PROGRAMS
+
+CHILDREN = 1000 if FULL else 150
+BUSY_THREADS = 3
+SMALL_RINGS = {
+    "STEPSCOPE_RING_BYTES": "4096"
+}  # busy threads fill them at once: nearly all they do is dropped and counted
+
+
+def make(recorder, way, children, busy=0, annotations=2):
+    env = SMALL_RINGS if busy else {}
+    outcome, ledger = recorder.run_twice(PROGRAMS / "forks", way, children, busy, annotations, env=env, timeout=400)
+    assert outcome.stdout.decode() == f"{children} children, 0 hung, 0 failed\n"
+    assert (outcome.status, outcome.stderr) == (0, b"")
+    return ledger
+
+
+def test_forks_at_full_speed(recorder):
+    children = 10000 if FULL else 1000
+    ledger = make(recorder, "fork", children)
+    assert recorder.check_books(ledger) == (1 + children + 2 * children, 0)
+
+
+@pytest.mark.parametrize("way", ["vfork", "vfork_exec", "clone", "spawn", "grandchild", "inside"])
+def test_children_of_a_quiet_parent(recorder, way):
+    ledger = make(recorder, way, CHILDREN)
+    stored, lost = recorder.check_books(ledger)
+    of_children = {"vfork": 0, "grandchild": 6}.get(way, 2) * CHILDREN
+    of_parent = 1 + CHILDREN * (2 if way == "inside" else 1)
+    assert (stored, lost) == (of_parent + of_children, 0)
+
+
+@pytest.mark.parametrize("way", ["fork", "vfork", "vfork_exec", "clone", "spawn", "grandchild", "inside"])
+def test_children_beside_threads_that_annotate_at_full_speed(recorder, way):
+    ledger = make(recorder, way, CHILDREN, BUSY_THREADS)
+    stored, lost = recorder.check_books(ledger)
+    assert stored > CHILDREN and lost > 0
+
+
+@pytest.mark.parametrize("busy", [0, BUSY_THREADS])
+def test_forks_while_the_session_is_being_opened(recorder, busy):
+    ledger = make(recorder, "opening", CHILDREN, busy)
+    stored, _ = recorder.check_books(ledger)
+    assert stored > 3 * CHILDREN
+
+
+@pytest.mark.parametrize("busy", [0, BUSY_THREADS])
+def test_forks_in_a_signal_handler(recorder, busy):
+    ledger = make(recorder, "handler", CHILDREN, busy)
+    recorder.check_books(ledger, copies=CHILDREN)
