@@ -36,7 +36,9 @@ constexpr std::array<FamilySpec, kFamilies> kSpecs = {{
     {"position", 1 * kMiB, rocksdb::kNoCompression},
     {"upload", 1 * kMiB, rocksdb::kNoCompression},
 }};
-constexpr uint64_t kMinBlobBytes = 4096;
+/// Small enough that blocks of slow tables are blobs too: table files are small (below), and a store of many gigabytes must not need
+/// a hundred thousand of them.
+constexpr uint64_t kMinBlobBytes = 512;
 constexpr std::string_view kFormatSetting = "store_format";
 
 /// `usual`, or less where that is more than 1/`share` of the disk the store may use; at least 1 MiB.

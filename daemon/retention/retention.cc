@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kMostRounds = 8;
 constexpr std::chrono::seconds kCheckEvery{10};  ///< others may fill the disk too
+/// Files that compaction is about to replace are on disk twice for a moment, and so is what was just written: log and files.
+constexpr uint64_t kMovedBytes = 16 << 20;
 /// Rows of the last minute are never touched: some are still to come.
 constexpr int64_t kNewestNs = 60 * kNsPerSecond;
 
@@ -72,7 +74,8 @@ Retention::Bounds Retention::BoundsNow(uint64_t used) const {
   const uint64_t free = parts_.free_bytes();
   const uint64_t room = used + free > rules_.min_free_bytes ? used + free - rules_.min_free_bytes : 0;
   const uint64_t most = std::min(rules_.max_bytes, room);
-  return {most - most / 5, most - most / 10};
+  const uint64_t high = most - std::min(most, most / 10 + kMovedBytes);
+  return {high - std::min(high, most / 10), high};
 }
 
 absl::Status Retention::Check() {

@@ -2,7 +2,7 @@
 // Retention keeps the store within its disk: it looks at the files whenever some has been written, and evicts raw rows when they
 // are too large, in the order docs/retention.md names, until there is room for a while again.
 //
-//   used    0 ───────── low (80 %) ─────── high (90 %) ── max_bytes
+//   used    0 ───────── low (80 %) ─────── high (90 %) ── max_bytes      both 16 MiB less, which small stores notice
 //                         ▲ evict down to     ▲ evict from here on
 //
 // The pipeline asks Admit() before each commit. It waits there while a sixteenth of max_bytes was written since Retention looked

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that an earlier build wrote opens and answers the same numbers; one of a later format is refused."""
+"""A store that an earlier build wrote opens and answers the same numbers; one of a later format is refused.
+
+tests/golden/store holds stores of earlier builds: what two_jobs() left in `store/` (without LOG and LOCK) and what it returned.
+"""
 
 import json
 import os
@@ -42,7 +45,9 @@ for i in range(5000):
 def record(daemon, job):
     """Records PROGRAM as `job` of `daemon` and ends the job."""
     env = {**daemon.agent_env(), "STEPSCOPE_JOB": job}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     ended = stepscope("end", job, data_dir=daemon.data_dir)
     assert ended.returncode == 0, ended.stderr
@@ -73,7 +78,7 @@ def test_a_store_of_an_earlier_build_answers_the_same(make_daemon, archive):
     daemon = make_daemon("sched.mode=off")
     daemon.data_dir.mkdir(parents=True)
     with tarfile.open(GOLDEN / archive) as tar:
-        tar.extractall(daemon.data_dir, filter="data")
+        tar.extractall(daemon.data_dir)
     daemon.start()
     expected = json.loads((GOLDEN / archive.replace(".tar.gz", ".json")).read_text())
     assert {job: numbers(daemon, job) for job in expected} == expected

@@ -71,7 +71,7 @@ TEST_F(RetentionTest, TheOldestEndedJobGoesFirstAndItsOldestRowsFirst) {
   runs_ = {{{1}, true, true, {50}}, {{2}, true, true, {40}}, {{3}, false, true, {}}};
   const uint64_t before = *store_->DiskBytes();
   ASSERT_GT(before, 25'000'000u);
-  Retention retention = Make(before);  // 90 % full is too full; evicted down to 80 %
+  Retention retention = Make(before + (16 << 20));  // too full; evicted down to about 80 %
   ASSERT_TRUE(retention.Check().ok());
   EXPECT_LE(*store_->DiskBytes(), before - before / 10);
   EXPECT_GT(*store_->DiskBytes(), before / 2);
@@ -88,7 +88,8 @@ TEST_F(RetentionTest, TheLastMinutesStayWhileThereIsAnythingElse) {
   PutRun({2}, 99'000);  // within the last half hour
   runs_ = {{{1}, false, true, {}}, {{2}, true, true, {40}}};
   const uint64_t before = *store_->DiskBytes();
-  Retention retention = Make(before * 6 / 10);
+  const uint64_t limit = before * 6 / 10 + (16 << 20);
+  Retention retention = Make(limit);
   ASSERT_TRUE(retention.Check().ok());
   EXPECT_TRUE(Left({1}).empty());
   EXPECT_LT(Left({2}).size(), kSeconds) << "the limit holds even so";
@@ -99,7 +100,7 @@ TEST_F(RetentionTest, TheLastMinutesStayWhileThereIsAnythingElse) {
 TEST_F(RetentionTest, NodeTimeOfAnotherBootIsOld) {
   PutRun({1}, 900'000);  // far ahead of this boot's clock
   runs_ = {{{1}, true, false, {40}}};
-  Retention retention = Make(*store_->DiskBytes());
+  Retention retention = Make(*store_->DiskBytes() + (16 << 20));
   ASSERT_TRUE(retention.Check().ok());
   EXPECT_LT(Left({1}).size(), kSeconds);
 }

@@ -56,6 +56,20 @@ class UploadThreadTest : public ::testing::Test {
     seal.blocks.push_back({{kRun, TableId::kSpan, slot, 0, seq}, *EncodeBlock(batch)});
     ASSERT_TRUE(store_->Commit(seal).ok());
   }
+  /// What retention does to a block: `kept` of its rows go to the long stripe, a loss row counts the others.
+  void Evict(const BlockKey& block, bool uploaded, int kept, int64_t evicted) {
+    Batch rows = Batch::For(TableId::kSpan, kRun);
+    Batch loss = Batch::For(TableId::kLoss, kRun);
+    rows.interned = loss.interned = true;
+    for (int i = 0; i < kept; ++i) rows.Append(1, {int64_t{block.slot} * kNsPerSecond + i, 1, 0, 0, i, 1, 0, 0, 0});
+    loss.Append(0, {int64_t{block.slot} * kNsPerSecond, 9, static_cast<int64_t>(LossStage::kRetention), 0,
+                    static_cast<int64_t>(LossReason::kEvicted), static_cast<int64_t>(TableId::kSpan), evicted, 1});
+    Seal seal;
+    seal.dropped = {block};
+    seal.blocks.push_back({{kRun, TableId::kSpan, kLongSlot, uploaded ? kKeptUploadedShard : kKeptShard, 0}, *EncodeBlock(rows)});
+    seal.blocks.push_back({{kRun, TableId::kLoss, kLongSlot, kEvictedShard, uploaded ? 1u : 0u}, *EncodeBlock(loss)});
+    ASSERT_TRUE(store_->Commit(seal).ok());
+  }
   void StartUploader() {
     uploader_ = CreateUploadThread(config_, seams_);
     uploader_->Start();
@@ -242,6 +256,36 @@ TEST_F(UploadThreadTest, LeavesADamagedBlockOutAndSaysSo) {
   ASSERT_TRUE(runs_->WaitDone(60));
   EXPECT_THAT(ClosingManifest(), HasSubstr(R"("state":"partial")"));
   EXPECT_THAT(ClosingManifest(), HasSubstr(R"("damaged_blocks":1)"));
+}
+
+TEST_F(UploadThreadTest, RowsEvictedAfterTheirUploadAreCompleteThereAndNotUploadedAgain) {
+  StoreSpans(1, 0, 10);
+  StartUploader();
+  uploader_->Request(kRun);
+  ASSERT_TRUE(WaitRows(10));
+  Evict({kRun, TableId::kSpan, 1, 0, 0}, /*uploaded=*/true, 3, 7);
+  StoreSpans(2, 1, 5);
+  runs_->End();
+  uploader_->JobEnded(kRun);
+  ASSERT_TRUE(runs_->WaitDone(60)) << runs_->state().second;
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("rows":{"span":15})"));
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("state":"complete")"));
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("loss":[])"));
+}
+
+TEST_F(UploadThreadTest, RowsEvictedBeforeTheirUploadAreMissingThereAndTheManifestSaysSo) {
+  StoreSpans(1, 0, 10);
+  StartUploader();
+  usleep(300'000);  // it has seen the block by now, or will not
+  Evict({kRun, TableId::kSpan, 1, 0, 0}, /*uploaded=*/false, 3, 7);
+  StoreSpans(2, 1, 5);
+  runs_->End();
+  uploader_->JobEnded(kRun);
+  ASSERT_TRUE(runs_->WaitDone(60)) << runs_->state().second;
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("rows":{"span":8,"loss":1})"));
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("stored_rows":{"span":15,"loss":1})"));
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("state":"partial")"));
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("count":7)"));
 }
 
 TEST_F(UploadThreadTest, LeavesNoPartialFiles) {
