@@ -31,6 +31,7 @@ struct Key {
   std::span<const int64_t> one_of = {};        ///< of a whole number: the values there are; empty = any
   std::vector<std::string_view> choices = {};  ///< of a string; empty = any
   int64_t least = 0;                           ///< of a whole number
+  bool reloads = false;                        ///< a running daemon takes a new value
 };
 
 // Periods of samplers: what people know from SageMaker's system monitor.
@@ -89,7 +90,7 @@ const Key kKeys[] = {
     {"upload", "part_seconds", &Config::upload_part_seconds,
      "Seconds after its first row at which a part is closed and uploaded."},
     {"upload", "jitter_ms", &Config::upload_jitter_ms, "Milliseconds within which a part starts at a random moment."},
-    {"log", "level", &Config::log_level, "debug, info, warn or error."},
+    {"log", "level", &Config::log_level, "debug, info, warn or error.", {}, {"debug", "info", "warn", "error"}, 0, true},
 };
 
 std::string FullName(const Key& key) { return fmt::format("{}.{}", key.section, key.key); }
@@ -218,6 +219,15 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, const GetEnv& get_env
     STEPSCOPE_RETURN_IF_ERROR(SetFromText(config, *key, std::string_view(text).substr(equals + 1), "--set"));
   }
   return config;
+}
+
+std::vector<ConfigChange> ChangesBetween(const Config& before, const Config& after) {
+  std::vector<ConfigChange> changes;
+  for (const Key& key : kKeys) {
+    const bool same = std::visit([&](auto member) { return before.*member == after.*member; }, key.member);
+    if (!same) changes.push_back({FullName(key), key.reloads});
+  }
+  return changes;
 }
 
 std::string ConfigReference() {

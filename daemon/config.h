@@ -53,6 +53,13 @@ using GetEnv = std::function<const char*(const char*)>;
 /// Reads `path` ("" = the default path, which may be missing), then the environment, then `overrides` ("section.key=value").
 absl::StatusOr<Config> LoadConfig(const std::string& path, const GetEnv& get_env, const std::vector<std::string>& overrides);
 
+/// A key ("section.key") that has another value, and whether a running daemon can take it.
+struct ConfigChange {
+  std::string key;
+  bool reloads = false;
+};
+std::vector<ConfigChange> ChangesBetween(const Config& before, const Config& after);
+
 /// deploy/stepscoped.toml: every key with its default, unit and meaning.
 std::string ConfigReference();
 

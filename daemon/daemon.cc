@@ -224,10 +224,11 @@ absl::Status RunningDaemon::StartSources() {
     uploader_ = Uploader::Create(UploadFrom(config_), parts);
     uploader_->Start();
   }
-  STEPSCOPE_RETURN_IF_ERROR(jobs_->Load());
+  STEPSCOPE_ASSIGN_OR_RETURN(ParkedSessions parked, SessionPark(store_.get(), options_.fds).Take());
+  STEPSCOPE_RETURN_IF_ERROR(jobs_->Load(parked.Processes()));
   retention_->Start();
-  STEPSCOPE_ASSIGN_OR_RETURN(ingest_, Ingest::Start({.socket_path = config_.agent_socket},
-                                                    {store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_}));
+  const Ingest::Parts parts{store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_, options_.fds};
+  STEPSCOPE_ASSIGN_OR_RETURN(ingest_, Ingest::Start({.socket_path = config_.agent_socket}, parts, std::move(parked)));
   return absl::OkStatus();
 }
 

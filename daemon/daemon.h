@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/config.h"
+#include "daemon/fd_store.h"
 
 namespace stepscope {
 
@@ -18,6 +19,7 @@ class Daemon {
   struct Options {
     Config config;
     bool is_private = false;  ///< its own data directory, any free ports, agent.sock inside it
+    FdStore* fds = nullptr;   ///< outlives the daemon; null: no service manager
   };
   /// Starts every part. A collector that cannot run is a state, not an error; a store that cannot be opened is an error.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Options& options);

@@ -2,17 +2,12 @@
 #include "daemon/discovery.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "daemon/jobs/job_table.h"
 
 namespace stepscope {
@@ -50,21 +45,6 @@ absl::Status WriteDiscovery(const std::string& directory, const DiscoveryFile& f
 void RemoveDiscovery(const std::string& directory) {
   std::error_code ignored;  // a directory deleted under us holds nothing to remove
   std::filesystem::remove(PathIn(directory), ignored);
-}
-
-void NotifyServiceManager(const std::string& state) {
-  const char* path = getenv("NOTIFY_SOCKET");
-  if (path == nullptr || *path == '\0') return;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const size_t length = strlen(path);
-  if (length >= sizeof(address.sun_path)) return;
-  memcpy(address.sun_path, path, length);
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
-  const unique_fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket_fd.ok()) return;
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  sendto(socket_fd.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), size);
 }
 
 }  // namespace stepscope

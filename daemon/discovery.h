@@ -19,7 +19,4 @@ struct DiscoveryFile {
 absl::Status WriteDiscovery(const std::string& directory, const DiscoveryFile& file);
 void RemoveDiscovery(const std::string& directory);
 
-/// Tells systemd (NOTIFY_SOCKET) "READY=1", "STOPPING=1" or "WATCHDOG=1"; does nothing where there is no such socket.
-void NotifyServiceManager(const std::string& state);
-
 }  // namespace stepscope

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 
 #include "base/status.h"
 #include "base/time.h"
@@ -22,6 +24,7 @@
 #include "daemon/daemon.h"
 #include "daemon/discovery.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/service_socket.h"
 #include "daemon/version.h"
 
 namespace stepscope {
@@ -64,18 +67,38 @@ unique_fd BlockedSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file over the limit is a failing store, not the end
   return unique_fd(signalfd(-1, &set, SFD_CLOEXEC));
 }
 
+void SetLogLevel(const Config& config) { spdlog::set_level(spdlog::level::from_str(config.log_level)); }
+
+/// Reads the configuration again and takes of it what a running daemon can take; a bad file changes nothing.
+void Reload(const Flags& flags, Config* config) {
+  const auto read = LoadConfig(flags.config_path, getenv, flags.overrides);
+  if (!read.ok()) return spdlog::error("SIGHUP: {}; the configuration stays as it was", std::string(read.status().message()));
+  for (const ConfigChange& change : ChangesBetween(*config, *read)) {
+    if (change.reloads) {
+      spdlog::info("SIGHUP: {} is changed", change.key);
+    } else {
+      spdlog::warn("SIGHUP: {} has another value now; restart the daemon to apply it", change.key);
+    }
+  }
+  config->log_level = read->log_level;
+  SetLogLevel(*config);
+}
+
 /// Ticks once a second until a signal asks to stop.
-void Run(Daemon& daemon, const unique_fd& signals) {
+void Run(Daemon& daemon, const unique_fd& signals, const std::function<void()>& reload) {
   for (;;) {
     pollfd waiting{signals.get(), POLLIN, 0};
     if (poll(&waiting, 1, 1000) > 0) {
       signalfd_siginfo info{};
       if (read(signals.get(), &info, sizeof(info)) != sizeof(info)) continue;
       if (info.ssi_signo != SIGHUP) return;
-      spdlog::info("SIGHUP: no key of this release can be changed while running; restart to apply a changed file");
+      NotifyServiceManager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", ReadClockNs(CLOCK_MONOTONIC) / 1000));
+      reload();
+      NotifyServiceManager("READY=1");
       continue;
     }
     daemon.Tick();
@@ -83,17 +106,19 @@ void Run(Daemon& daemon, const unique_fd& signals) {
   }
 }
 
-int Serve(const Flags& flags, const Config& config) {
-  spdlog::set_level(spdlog::level::from_str(config.log_level));
+int Serve(const Flags& flags, Config config) {
+  SetLogLevel(config);
   if (flags.parent != 0) {
+    unsetenv("NOTIFY_SOCKET");  // the parent's, if it is a service
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != flags.parent) return 0;  // it ended before it was watched
   }
   const unique_fd signals = BlockedSignals();
-  auto daemon = Daemon::Start({config, flags.is_private});
+  const std::unique_ptr<FdStore> fds = ServiceFdStore();
+  auto daemon = Daemon::Start({config, flags.is_private, fds.get()});
   if (!daemon.ok()) return Fail(daemon.status());
   NotifyServiceManager("READY=1");
-  Run(**daemon, signals);
+  Run(**daemon, signals, [&] { Reload(flags, &config); });
   NotifyServiceManager("STOPPING=1");
   (*daemon)->Stop();
   return 0;

@@ -285,6 +285,7 @@ absl::StatusOr<std::vector<SessionNameRow>> RocksDbStore::SessionNames(std::stri
 absl::Status RocksDbStore::ForgetSession(std::string_view session) {
   STEPSCOPE_RETURN_IF_ERROR(CheckSession(session));
   rocksdb::WriteBatch batch;
+  batch.Delete(Cf(Family::kMeta), EncodeMetaKey("session", session));
   const std::string begin(session), end = PrefixEnd(begin);
   STEPSCOPE_RETURN_IF_ERROR(Scan(Family::kPosition, begin, end, [&](std::string_view key, std::string_view) {
     return batch.Delete(Cf(Family::kPosition), key).ok();

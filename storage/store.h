@@ -115,7 +115,7 @@ class Store {
                                      const std::function<bool(uint32_t minute, std::string_view)>& visit) const = 0;
   virtual absl::StatusOr<std::vector<PositionRow>> Positions(std::string_view session) const = 0;
   virtual absl::StatusOr<std::vector<SessionNameRow>> SessionNames(std::string_view session) const = 0;
-  /// Session is over and fully stored: forget its positions and names.
+  /// Session is over and fully stored: forget its positions, names and its row of meta kind "session", all or none.
   virtual absl::Status ForgetSession(std::string_view session) = 0;
 
   /// Upload progress of a run, by part.

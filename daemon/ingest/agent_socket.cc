@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ingest/agent_socket.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -52,6 +53,19 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   return absl::OkStatus();
 }
 
+/// Whether `fd` is the listening socket that a connect to `address` reaches.
+bool ListensAt(int fd, const sockaddr_un& address) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) return false;
+  sockaddr_un bound{};
+  size = sizeof(bound);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0 || bound.sun_family != AF_UNIX) return false;
+  struct stat file{};
+  if (std::strcmp(bound.sun_path, address.sun_path) != 0 || lstat(bound.sun_path, &file) != 0) return false;
+  return S_ISSOCK(file.st_mode) && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
 absl::Status MakeFolder(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (folder.empty() || std::filesystem::exists(folder)) return absl::OkStatus();
@@ -64,8 +78,13 @@ absl::Status MakeFolder(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AgentSocket>> AgentSocket::Listen(const std::string& path, const Limits& limits, Events events) {
+absl::StatusOr<std::unique_ptr<AgentSocket>> AgentSocket::Listen(const std::string& path, const Limits& limits, Events events,
+                                                                 unique_fd kept) {
   STEPSCOPE_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(path));
+  if (ListensAt(kept.get(), address)) {
+    return std::unique_ptr<AgentSocket>(new AgentSocket(path, limits, std::move(events), std::move(kept)));
+  }
+  kept.reset();
   STEPSCOPE_RETURN_IF_ERROR(MakeFolder(path));
   STEPSCOPE_RETURN_IF_ERROR(RemoveStale(path, address));
   unique_fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -81,7 +100,9 @@ absl::StatusOr<std::unique_ptr<AgentSocket>> AgentSocket::Listen(const std::stri
 AgentSocket::AgentSocket(std::string path, Limits limits, Events events, unique_fd listener)
     : path_(std::move(path)), limits_(limits), events_(std::move(events)), listener_(std::move(listener)) {}
 
-AgentSocket::~AgentSocket() { unlink(path_.c_str()); }
+AgentSocket::~AgentSocket() {
+  if (!leaves_path_) unlink(path_.c_str());
+}
 
 void AgentSocket::Watch(int epoll_fd) {
   epoll_fd_ = epoll_fd;

@@ -41,9 +41,15 @@ class AgentSocket {
   };
 
   /// Creates the folder (0755), removes a socket nobody answers on, binds and listens. FAILED_PRECONDITION when another daemon
-  /// answers or something else lies at `path`; INVALID_ARGUMENT for a path too long for a socket.
-  static absl::StatusOr<std::unique_ptr<AgentSocket>> Listen(const std::string& path, const Limits& limits, Events events);
+  /// answers or something else lies at `path`; INVALID_ARGUMENT for a path too long for a socket. `kept` is a listening socket
+  /// that outlived an earlier daemon: hellos wait in it. It is used if it is the one at `path`.
+  static absl::StatusOr<std::unique_ptr<AgentSocket>> Listen(const std::string& path, const Limits& limits, Events events,
+                                                             unique_fd kept = {});
   ~AgentSocket();
+
+  int listener() const { return listener_.get(); }
+  /// The listening socket outlives the daemon: its path stays.
+  void LeavePath() { leaves_path_ = true; }
 
   /// Adds what must be watched to `epoll_fd`; the data of each event is the descriptor.
   void Watch(int epoll_fd);
@@ -85,6 +91,7 @@ class AgentSocket {
   Limits limits_;
   Events events_;
   unique_fd listener_;
+  bool leaves_path_ = false;
   int epoll_fd_ = -1;
   std::map<int, Waiting> waiting_;
   std::map<uint32_t, User> users_;

@@ -24,13 +24,12 @@
 #include "daemon/ingest/agent_socket.h"
 #include "daemon/ingest/push_service.h"
 #include "daemon/ingest/session.h"
+#include "daemon/ingest/session_table.h"
 #include "daemon/ingest/tick_reading.h"
 #include "daemon/ingest/work_queue.h"
 
 namespace stepscope {
 namespace {
-
-using SessionPtr = std::shared_ptr<Session>;
 
 constexpr double kHelloWidthNs = 200'000;  // an agent reads its counter, then does other things, then CLOCK_MONOTONIC
 
@@ -40,6 +39,11 @@ bool IsDead(const Session& session) {
   if (!session.peer().pidfd.ok()) return true;
   pollfd p{session.peer().pidfd.get(), POLLIN, 0};
   return poll(&p, 1, 0) == 1;
+}
+
+ClockAnchor HelloAnchor(const stepscope_hello& hello, const ClockRate& rate) {
+  const auto width = static_cast<uint64_t>(kHelloWidthNs / rate.ns_per_tick);
+  return {{hello.ticks}, width, {static_cast<int64_t>(hello.monotonic_ns)}};
 }
 
 std::string NewNonce() {
@@ -55,60 +59,12 @@ struct Refusal {
   std::string reason;
 };
 
-/// Sessions by id and nonce. Thread rule: any.
-class SessionTable {
- public:
-  SessionPtr ById(const std::string& id) const {
-    const std::lock_guard lock(mu_);
-    const auto found = sessions_.find(id);
-    return found == sessions_.end() ? nullptr : found->second.session;
-  }
-  SessionPtr ByNonce(const std::string& nonce) const {
-    const std::lock_guard lock(mu_);
-    const auto found = nonces_.find(nonce);
-    return found == nonces_.end() ? nullptr : found->second;
-  }
-  void Put(const SessionPtr& session, const std::string& nonce) {
-    const std::lock_guard lock(mu_);
-    Entry& entry = sessions_[session->identity().session];
-    nonces_.erase(entry.nonce);
-    entry = {session, nonce};
-    nonces_[nonce] = session;
-  }
-  void Remove(const SessionPtr& session) {
-    const std::lock_guard lock(mu_);
-    const auto found = sessions_.find(session->identity().session);
-    if (found == sessions_.end()) return;
-    nonces_.erase(found->second.nonce);
-    sessions_.erase(found);
-  }
-  std::vector<SessionPtr> All() const {
-    const std::lock_guard lock(mu_);
-    std::vector<SessionPtr> all;
-    all.reserve(sessions_.size());
-    for (const auto& [id, entry] : sessions_) all.push_back(entry.session);
-    return all;
-  }
-  size_t size() const {
-    const std::lock_guard lock(mu_);
-    return sessions_.size();
-  }
-
- private:
-  struct Entry {
-    SessionPtr session;
-    std::string nonce;
-  };
-  mutable std::mutex mu_;
-  std::map<std::string, Entry> sessions_;
-  std::map<std::string, SessionPtr> nonces_;
-};
-
 class IngestCore : public std::enable_shared_from_this<IngestCore> {
  public:
-  IngestCore(Ingest::Options options, Ingest::Parts parts) : options_(std::move(options)), parts_(parts) {}
+  IngestCore(Ingest::Options options, Ingest::Parts parts)
+      : options_(std::move(options)), parts_(parts), park_(parts.store, parts.fds) {}
 
-  absl::Status Start();
+  absl::Status Start(ParkedSessions parked);
   void Stop();
   absl::Status Flush(RunId run, int64_t timeout_ns);
   IngestNumbers Stats() const;
@@ -121,10 +77,13 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   void OnHello(HelloPeer peer);
   std::optional<Refusal> TakeHello(HelloPeer& peer);
   std::optional<Refusal> TakeAgain(const SessionPtr& session, const PeerProcess& process, const RingFile& file) const;
-  absl::StatusOr<SessionPtr> NewSession(const Hello& hello, PeerProcess process, RingFile file);
+  absl::StatusOr<SessionPtr> NewSession(SessionBirth birth);
+  SessionPtr TakeOver(SessionBirth birth);
   absl::StatusOr<RunId> RunOf(const Hello& hello, const PeerProcess& process) const;
-  void StartClock(const Hello& hello, const PeerProcess& process, SessionIdentity& identity);
+  int64_t ClockOffset(const Hello& hello, const PeerProcess& process) const;
+  void StartClock(const SessionBirth& birth, SessionIdentity& identity);
   void Answer(const SessionPtr& session, unique_fd connection);
+  void Begin(const SessionPtr& session);
   void WatchDeath(const SessionPtr& session);
   void PostPoll();
   void Refused(uint32_t uid, const std::string& reason);
@@ -137,6 +96,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   const Ingest::Parts parts_;
   const std::shared_ptr<IngestStats> stats_ = std::make_shared<IngestStats>();
   const TickReading ticks_;
+  SessionPark park_;
   SessionTable sessions_;
   unique_fd epoll_;
   unique_fd wake_;
@@ -161,23 +121,34 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   int64_t anchored_ns_ = 0;  ///< [worker]
 };
 
-absl::Status IngestCore::Start() {
+absl::Status IngestCore::Start(ParkedSessions parked) {
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_.ok() || !wake_.ok()) return ErrnoStatus(errno, "epoll_create1/eventfd");
+  const int kept_listener = parked.listener.get();
   AgentSocket::Limits limits;
   limits.hello_timeout_ns = options_.hello_timeout_ns;
   auto socket = AgentSocket::Listen(options_.socket_path, limits,
                                     {[this](HelloPeer peer) { OnHello(std::move(peer)); },
-                                     [this](uint32_t uid, const std::string& reason) { Refused(uid, reason); }});
+                                     [this](uint32_t uid, const std::string& reason) { Refused(uid, reason); }},
+                                    std::move(parked.listener));
   if (!socket.ok()) return socket.status();
   socket_ = *std::move(socket);
+  const bool is_kept = socket_->listener() == kept_listener;
+  if (is_kept || park_.KeepListener(socket_->listener())) socket_->LeavePath();
   work_ = std::make_unique<WorkQueue>("ingest_work");
   auto push = PushService::Start({[this](const std::string& nonce) { return sessions_.ByNonce(nonce); },
                                   [this](std::function<void()> task) { work_->Post(std::move(task)); }});
   if (!push.ok()) return push.status();
   push_ = *std::move(push);
   socket_->Watch(epoll_.get());
+  std::vector<SessionPtr> taken;
+  for (SessionBirth& birth : parked.sessions) {
+    if (const SessionPtr session = TakeOver(std::move(birth))) taken.push_back(session);
+  }
+  // Their hellos that waited for this daemon come first: after its end a session would be a new one.
+  socket_->ServeAll(NowNs());
+  for (const SessionPtr& session : taken) Begin(session);
   epoll_event event{EPOLLIN, {.fd = wake_.get()}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
   thread_ = std::thread([this] {
@@ -258,18 +229,47 @@ std::optional<Refusal> IngestCore::TakeHello(HelloPeer& peer) {
     return std::nullopt;
   }
   if (sessions_.size() >= options_.max_sessions) return Refusal{STEPSCOPE_HELLO_BUSY, "too many sessions"};
-  auto session = NewSession(peer.hello, *std::move(process), *std::move(file));
+  SessionBirth birth{std::move(peer.hello), *std::move(process), *std::move(file), {}, 0};
+  ProcessKey& key = birth.process.key;
+  if (key.start_ticks == 0) key = parts_.jobs->SeenProcess(key, birth.process.uid);
+  auto run = RunOf(birth.hello, birth.process);
+  birth.run = run.value_or(RunId{});
+  birth.clock_offset_ns = ClockOffset(birth.hello, birth.process);
+  if (run.ok()) park_.Keep(birth);
+  auto session = run.ok() ? NewSession(std::move(birth)) : run.status();
   if (!session.ok()) {
     const bool denied = absl::IsPermissionDenied(session.status());
     return Refusal{denied ? STEPSCOPE_HELLO_DENIED : STEPSCOPE_HELLO_STOP, std::string(session.status().message())};
   }
   Answer(*session, std::move(peer.connection));
-  work_->Post([this, session = *session] {
+  Begin(*session);
+  return std::nullopt;
+}
+
+/// A session of the daemon before; null when that is not possible. Its agent says hello again if it lives.
+SessionPtr IngestCore::TakeOver(SessionBirth birth) {
+  if (birth.process.pidfd.ok()) {  // the job table began anew: it hears of the process as at its hello
+    birth.run = RunOf(birth.hello, birth.process).value_or(birth.run);
+  }
+  const stepscope_hello& message = birth.hello.message;
+  const ClockAnchor first = HelloAnchor(message, ticks_.Rate(message.clock_kind));
+  const int32_t pid = birth.process.key.pid.value;
+  const auto session = NewSession(std::move(birth));
+  if (!session.ok()) {
+    spdlog::warn("session of process {} is not taken over: {}", pid, std::string(session.status().message()));
+    return nullptr;
+  }
+  parts_.clocks->AddAnchor((*session)->identity().clock, first);
+  sessions_.Put(*session, NewNonce());
+  return *session;
+}
+
+void IngestCore::Begin(const SessionPtr& session) {
+  work_->Post([this, session] {
     session->Begin();
     SupersedeOthers(session);
   });
-  WatchDeath(*session);
-  return std::nullopt;
+  WatchDeath(session);
 }
 
 /// The same session says hello again: only the process that opened it, with the file it opened.
@@ -281,20 +281,19 @@ std::optional<Refusal> IngestCore::TakeAgain(const SessionPtr& session, const Pe
   return std::nullopt;
 }
 
-absl::StatusOr<SessionPtr> IngestCore::NewSession(const Hello& hello, PeerProcess process, RingFile file) {
+absl::StatusOr<SessionPtr> IngestCore::NewSession(SessionBirth birth) {
   SessionIdentity identity;
-  identity.session = hello.session();
-  if (process.key.start_ticks == 0) process.key = parts_.jobs->SeenProcess(process.key, process.uid);
-  STEPSCOPE_ASSIGN_OR_RETURN(identity.run, RunOf(hello, process));
-  identity.process = process.key;
-  StartClock(hello, process, identity);
+  identity.session = birth.hello.session();
+  identity.run = birth.run;
+  identity.process = birth.process.key;
+  StartClock(birth, identity);
   const auto over = [weak = weak_from_this()](const SessionPtr& session) {
     if (const auto core = weak.lock()) core->work_->Post([core, session] { core->Over(session); });
   };
   const ClockId clock = identity.clock;
   auto session =
       std::make_shared<Session>(Session::Parts{parts_.store, parts_.sink, parts_.clocks, parts_.jobs, parts_.tids, stats_, over},
-                                std::move(identity), std::move(process), hello.message.pid, std::move(file));
+                                std::move(identity), std::move(birth.process), birth.hello.message.pid, std::move(birth.file));
   if (absl::Status loaded = session->Load(); !loaded.ok()) {
     parts_.clocks->Forget(clock);
     return loaded;
@@ -314,28 +313,29 @@ absl::StatusOr<RunId> IngestCore::RunOf(const Hello& hello, const PeerProcess& p
   return !run.ok() && parent_counts ? parent->identity().run : run;
 }
 
-void IngestCore::StartClock(const Hello& hello, const PeerProcess& process, SessionIdentity& identity) {
+int64_t IngestCore::ClockOffset(const Hello& hello, const PeerProcess& process) const {
+  if (!process.own_time_namespace) return 0;
   const stepscope_hello& message = hello.message;
+  const std::optional<ClockAnchor> own = TickReading::Read(message.clock_kind);
+  const double ns_per_tick = ticks_.Rate(message.clock_kind).ns_per_tick;
+  const double since = own ? static_cast<double>(static_cast<int64_t>(own->ticks.ticks - message.ticks)) * ns_per_tick : 0;
+  const int64_t node_ns = own ? own->node.ns - std::llround(since) : NowNs();
+  const int64_t offset_ns = node_ns - static_cast<int64_t>(message.monotonic_ns);
+  return std::abs(offset_ns) < kNsPerSecond ? 0 : offset_ns;
+}
+
+void IngestCore::StartClock(const SessionBirth& birth, SessionIdentity& identity) {
+  const stepscope_hello& message = birth.hello.message;
   const ClockRate rate = ticks_.Rate(message.clock_kind);
   const std::optional<ClockAnchor> own = TickReading::Read(message.clock_kind);
-  int64_t offset_ns = 0;
-  if (process.own_time_namespace) {
-    const double since = own ? static_cast<double>(static_cast<int64_t>(own->ticks.ticks - message.ticks)) * rate.ns_per_tick : 0;
-    const int64_t node_ns = own ? own->node.ns - std::llround(since) : NowNs();
-    offset_ns = node_ns - static_cast<int64_t>(message.monotonic_ns);
-    if (std::abs(offset_ns) < kNsPerSecond) offset_ns = 0;
-  }
   identity.clock = {++last_clock_};
   identity.clock_kind = message.clock_kind;
-  identity.clock_offset_ns = offset_ns;
+  identity.clock_offset_ns = birth.clock_offset_ns;
   identity.ns_per_tick = rate.ns_per_tick;
-  parts_.clocks->Register(identity.clock, offset_ns, rate);
-  if (own) {
-    parts_.clocks->AddAnchor(identity.clock, {own->ticks, own->width_ticks, own->node + -offset_ns});
-  } else {
-    const auto width = static_cast<uint64_t>(kHelloWidthNs / rate.ns_per_tick);
-    parts_.clocks->AddAnchor(identity.clock, {{message.ticks}, width, {static_cast<int64_t>(message.monotonic_ns)}});
-  }
+  parts_.clocks->Register(identity.clock, birth.clock_offset_ns, rate);
+  const ClockAnchor hello = HelloAnchor(message, rate);
+  parts_.clocks->AddAnchor(identity.clock,
+                           own ? ClockAnchor{own->ticks, own->width_ticks, own->node + -birth.clock_offset_ns} : hello);
 }
 
 /// Says yes and hands the socket to gRPC. A peer that is gone by now is no error: its death is watched.
@@ -404,9 +404,7 @@ void IngestCore::SupersedeOthers(const SessionPtr& session) {
 }
 
 void IngestCore::Over(const SessionPtr& session) {
-  if (absl::Status status = parts_.store->ForgetSession(session->identity().session); !status.ok()) {
-    spdlog::warn("positions of an ended session stay in the store: {}", std::string(status.message()));
-  }
+  park_.Forget(session->identity().session);
   sessions_.Remove(session);
   parts_.clocks->Forget(session->identity().clock);
   session->Disconnect(absl::OkStatus());
@@ -459,9 +457,9 @@ class IngestHandle final : public Ingest {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ingest>> Ingest::Start(const Options& options, const Parts& parts) {
+absl::StatusOr<std::unique_ptr<Ingest>> Ingest::Start(const Options& options, const Parts& parts, ParkedSessions parked) {
   auto core = std::make_shared<IngestCore>(options, parts);
-  STEPSCOPE_RETURN_IF_ERROR(core->Start());
+  STEPSCOPE_RETURN_IF_ERROR(core->Start(std::move(parked)));
   return std::make_unique<IngestHandle>(std::move(core));
 }
 

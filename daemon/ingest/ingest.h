@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "daemon/ingest/ingest_stats.h"
 #include "daemon/ingest/inner_tids.h"
+#include "daemon/ingest/session_park.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/pipeline/clock_registry.h"
 #include "daemon/pipeline/delivery.h"
@@ -39,9 +40,10 @@ class Ingest {
     ClockRegistry* clocks;
     SessionJobs* jobs;
     const InnerTids* tids;
+    FdStore* fds = nullptr;  ///< null: no service manager
   };
-  /// Listens and starts. Errors name the socket path and what to do.
-  static absl::StatusOr<std::unique_ptr<Ingest>> Start(const Options& options, const Parts& parts);
+  /// Goes on with `parked`, listens and starts. Errors name the socket path and what to do.
+  static absl::StatusOr<std::unique_ptr<Ingest>> Start(const Options& options, const Parts& parts, ParkedSessions parked = {});
   virtual ~Ingest() = default;
   /// Ends streams and threads. What was not delivered stays in the rings. Call before the pipeline stops.
   virtual void Stop() = 0;

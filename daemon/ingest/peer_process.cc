@@ -79,6 +79,13 @@ absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid) {
   return peer;
 }
 
+unique_fd OpenSameProcess(ProcessKey key) {
+  if (key.start_ticks == 0) return {};
+  unique_fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, key.pid.value, 0)));
+  const auto start = ReadStartTicks(key.pid);
+  return start.ok() && *start == key.start_ticks ? std::move(pidfd) : unique_fd();
+}
+
 int32_t HostTids::Of(int32_t inner) {
   if (!own_namespace_) return inner;
   if (inner == inner_pid_) return process_.pid.value;

@@ -26,6 +26,9 @@ struct PeerProcess {
 /// calls itself; a live process that does not is a reused pid, and the peer counts as gone.
 absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid);
 
+/// A pidfd of that very process, not of another that has its pid by now; not ok() when it ended.
+unique_fd OpenSameProcess(ProcessKey key);
+
 /// Host tids of a process in its own pid namespace: by the kernel's announcements where it is followed, else by the NSpid lines
 /// of its tasks.
 class HostTids {

@@ -64,6 +64,7 @@ struct JobTable::Impl {
   absl::Status ReadEntries();
   absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec, Orders* orders);
   void Follow(JobEntry& entry, ProcessKey process, ProcessKey parent);
+  void TakeUp(JobEntry& entry, ProcessKey process, Orders* orders);
   void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
   void MarkEnded(JobEntry& entry, const std::string& reason);
   absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, Orders* orders);
@@ -132,6 +133,15 @@ void JobTable::Impl::Follow(JobEntry& entry, ProcessKey process, ProcessKey pare
   entry.alive.insert(process);
   if (entry.seen.insert(process).second) ++entry.snapshot.processes;
   if (parent.pid.value > 0) entry.parent[process] = parent;
+}
+
+/// A process of an earlier daemon's session. Where its launcher is gone, it is what is left to follow.
+void JobTable::Impl::TakeUp(JobEntry& entry, ProcessKey process, Orders* orders) {
+  const bool has_root = std::ranges::any_of(entry.roots, [this](const ProcessKey& root) { return IsAlive(root, proc); });
+  if (!has_root && IsAlive(process, proc)) orders->track.emplace_back(entry.snapshot.run, process);
+  Follow(entry, process, {});
+  entry.snapshot.state = JobState::kQuiet;
+  entry.quiet_since = clock->Node();
 }
 
 /// The running job that has this process, alive or just ended; nullptr = none.
@@ -245,11 +255,15 @@ absl::Status JobTable::Impl::ReadEntries() {
   });
 }
 
-absl::Status JobTable::Load() {
+absl::Status JobTable::Load(const std::vector<std::pair<RunId, ProcessKey>>& unread) {
   Orders orders;
   {
     const std::lock_guard lock(impl_->mu);
     STEPSCOPE_RETURN_IF_ERROR(impl_->ReadEntries());
+    for (const auto& [run, process] : unread) {
+      JobEntry* entry = impl_->Find(run);
+      if (entry != nullptr && !entry->Finished()) impl_->TakeUp(*entry, process, &orders);
+    }
     for (auto& [run, entry] : impl_->entries) {
       if (entry.Finished()) {
         if (entry.snapshot.state != JobState::kDone) orders.ended.push_back(RunId{run});

@@ -120,8 +120,9 @@ class JobTable final : public SessionJobs {
   JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks, std::string proc = "/proc");
   ~JobTable() override;
 
-  /// Reads jobs of earlier daemons; those still marked running are taken up again if a root process lives, else ended.
-  absl::Status Load();
+  /// Reads jobs of earlier daemons; those still marked running are taken up again if a root process lives, else ended. Runs of
+  /// `unread` processes, whose last records are still to be read, end as a quiet job does.
+  absl::Status Load(const std::vector<std::pair<RunId, ProcessKey>>& unread = {});
 
   /// The tenant is that of the root process where there is one. NOT_FOUND when that ended.
   absl::StatusOr<JobSnapshot> StartJob(StartJobSpec spec);

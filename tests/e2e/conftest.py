@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from s3_server import S3Server
@@ -37,8 +39,8 @@ class Daemon:
         self.process = None
         self.program = BIN / "stepscoped"
 
-    def start(self, prefix=()):
-        """`prefix` is a command that executes the rest of its arguments."""
+    def start(self, prefix=(), fds=(), arguments=()):
+        """`prefix` is a command that executes the rest of its arguments; it inherits `fds`."""
         command = [
             *prefix,
             self.program,
@@ -52,9 +54,10 @@ class Daemon:
         ]
         for setting in self.settings:
             command += ["--set", setting]
+        command += arguments
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.log = open(self.data_dir / "test.log", "ab")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=self.env)
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=self.env, pass_fds=fds)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -83,6 +86,13 @@ class Daemon:
     def kill(self):
         self.process.kill()
         self.process.wait(30)
+
+    def health(self):
+        """The status of /readyz."""
+        try:
+            return urllib.request.urlopen(f"http://{self.facts()['http']}/readyz", timeout=10).status
+        except urllib.error.HTTPError as error:
+            return error.code
 
     def agent_env(self):
         return {

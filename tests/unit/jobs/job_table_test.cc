@@ -37,12 +37,12 @@ class Sleeper {
 class JobTableTest : public testing::Test {
  protected:
   JobTableTest() { Restart(); }
-  void Restart(const std::string& boot = "boot-1") {
+  void Restart(const std::string& boot = "boot-1", const std::vector<std::pair<RunId, ProcessKey>>& unread = {}) {
     jobs_ = std::make_unique<JobTable>(
         store_.get(), &clock_, boot, "node-a",
         JobTable::Hooks{[this](RunId run, ProcessKey) { tracked_.push_back(run); },
                         [this](RunId run) { untracked_.push_back(run); }, [this](RunId run) { ended_.push_back(run); }});
-    EXPECT_TRUE(jobs_->Load().ok());
+    EXPECT_TRUE(jobs_->Load(unread).ok());
   }
   JobSnapshot Start(const ProcessKey& root, const std::string& name = "train") {
     StartJobSpec spec;
@@ -184,6 +184,33 @@ TEST_F(JobTableTest, AnUnknownJobIsAnsweredWithTheKnownOnes) {
   const Sleeper root;
   Start(root.key(), "resnet");
   EXPECT_THAT(std::string(jobs_->Find("bert").status().message()), testing::HasSubstr("resnet"));
+}
+
+TEST_F(JobTableTest, ARunWhoseLastRecordsAreStillUnreadEndsAsAQuietOne) {
+  Sleeper root;
+  const ProcessKey process = root.key();
+  const RunId run = Start(process).run;
+  root.Kill();
+  Restart("boot-1", {{run, process}});
+  EXPECT_TRUE(ended_.empty());
+  EXPECT_EQ(jobs_->ByRun(run)->state, JobState::kQuiet);
+  jobs_->Tick();
+  EXPECT_TRUE(ended_.empty()) << "its records are on their way";
+  clock_.node.ns += 61 * kNsPerSecond;
+  jobs_->Tick();
+  EXPECT_EQ(ended_, std::vector<RunId>{run});
+}
+
+TEST_F(JobTableTest, AProcessThatOutlivedItsLauncherStaysInItsRun) {
+  Sleeper launcher;
+  const Sleeper worker;
+  const RunId run = Start(launcher.key()).run;
+  launcher.Kill();
+  tracked_.clear();
+  Restart("boot-1", {{run, worker.key()}});
+  EXPECT_EQ(tracked_, std::vector<RunId>{run}) << "it is what is left to follow";
+  EXPECT_EQ(jobs_->RunForSession(worker.key(), getuid(), {}).value(), run);
+  EXPECT_EQ(jobs_->ByRun(run)->state, JobState::kRunning);
 }
 
 }  // namespace

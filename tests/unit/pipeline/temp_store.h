@@ -17,7 +17,7 @@ namespace stepscope {
 class TempStore {
  public:
   TempStore() {
-    std::string pattern = testing::TempDir() + "stepscope-XXXXXX";
+    std::string pattern = ::testing::TempDir() + "stepscope-XXXXXX";
     path_ = mkdtemp(pattern.data());
     Reopen();
   }
