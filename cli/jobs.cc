@@ -43,9 +43,8 @@ std::string LossText(const v1::Job& job) {
 std::string JobsTable(const v1::ListJobsResponse& answer) {
   TextTable table({"JOB", ">RUNS", "STATE", "STARTED", ">TIME", ">RANKS", ">ROWS", ">LOST"});
   for (const auto& job : answer.jobs()) {
-    const int64_t end = job.end_wall_ns() != 0 ? job.end_wall_ns() : time(nullptr) * 1'000'000'000;
-    table.Add({job.name(), Count(job.runs_size()), job.state(), WallText(job.start_wall_ns()),
-               Duration(end - job.start_wall_ns()), Count(job.ranks_size()), Count(RowsOf(job)), LossText(job)});
+    table.Add({job.name(), Count(job.runs_size()), job.state(), WallText(job.start_wall_ns()), Duration(job.dur_ns()),
+               Count(job.ranks_size()), Count(RowsOf(job)), LossText(job)});
   }
   return table.Render();
 }

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kQuietNs = 60 * kNsPerSecond;
 constexpr int64_t kQuietWithLauncherNs = 600 * kNsPerSecond;
+constexpr int64_t kStoredEveryNs = 30 * kNsPerSecond;
 
 /// What to tell the hooks once the mutex is free.
 struct Orders {
@@ -57,7 +58,7 @@ struct JobTable::Impl {
     return nullptr;
   }
 
-  absl::Status Save(const JobEntry& entry);
+  absl::Status Save(JobEntry& entry);
   bool IsNewestRun(const JobEntry& entry) const;
   ProcessKey SeenWithPid(ProcessKey gone, uint32_t uid) const;
   JobEntry* Knowing(ProcessKey process);
@@ -67,6 +68,7 @@ struct JobTable::Impl {
   void TakeUp(JobEntry& entry, ProcessKey process, Orders* orders);
   void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
   void MarkEnded(JobEntry& entry, const std::string& reason);
+  void EndWithItsBoot(JobEntry& entry);
   absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, Orders* orders);
   void CarryOut(const Orders& orders) const;
 };
@@ -77,7 +79,8 @@ bool JobTable::Impl::IsNewestRun(const JobEntry& entry) const {
   });
 }
 
-absl::Status JobTable::Impl::Save(const JobEntry& entry) {
+absl::Status JobTable::Impl::Save(JobEntry& entry) {
+  entry.stored_at = clock->Node();
   Seal seal;
   // The job's own row speaks for its newest run; the uploader may still finish an older one.
   if (IsNewestRun(entry)) seal.meta.push_back({"job", JobKeyOf(entry.snapshot), EncodeJob(entry)});
@@ -210,6 +213,14 @@ void JobTable::Impl::MarkEnded(JobEntry& entry, const std::string& reason) {
   entry.alive.clear();
 }
 
+/// Node times of another boot mean nothing in this one: the run ends when it was last known alive, by its own boot's clock.
+void JobTable::Impl::EndWithItsBoot(JobEntry& entry) {
+  const NodeTime last_alive = entry.stored_at;
+  MarkEnded(entry, "the node went down");
+  entry.snapshot.end_node = std::max(last_alive, entry.snapshot.start_node);
+  entry.snapshot.end_wall.ns = entry.snapshot.start_wall.ns + (entry.snapshot.end_node - entry.snapshot.start_node);
+}
+
 void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended) {
   if (entry.Finished()) return;
   std::erase_if(entry.alive, [this](const ProcessKey& p) { return !IsAlive(p, proc); });
@@ -276,7 +287,8 @@ absl::Status JobTable::Load(const std::vector<std::pair<RunId, ProcessKey>>& unr
         orders.track.emplace_back(RunId{run}, root);
       }
       if (!entry.alive.empty()) continue;
-      impl_->MarkEnded(entry, "it ended while no daemon was running");
+      if (same_boot) impl_->MarkEnded(entry, "it ended while no daemon was running");
+      if (!same_boot) impl_->EndWithItsBoot(entry);
       STEPSCOPE_RETURN_IF_ERROR(impl_->Save(entry));
       orders.ended.push_back(RunId{run});
     }
@@ -412,7 +424,11 @@ void JobTable::Tick() {
   {
     const std::lock_guard lock(impl_->mu);
     const NodeTime now = impl_->clock->Node();
-    for (auto& [run, entry] : impl_->entries) impl_->Step(entry, now, &ended);
+    for (auto& [run, entry] : impl_->entries) {
+      impl_->Step(entry, now, &ended);
+      if (!entry.Finished() && now - entry.stored_at >= kStoredEveryNs)
+        impl_->Save(entry).IgnoreError();  // the next Tick tries again
+    }
     for (const RunId run : ended) impl_->Save(*impl_->Find(run)).IgnoreError();  // Load() ends it again if this is lost
   }
   impl_->CarryOut({.track = {}, .untrack = ended, .ended = ended});

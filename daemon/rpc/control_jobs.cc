@@ -65,7 +65,7 @@ absl::Status ControlHandlers::StartJob(Call& call, const v1::StartJobRequest& re
   STEPSCOPE_RETURN_IF_ERROR(CheckRequest(request));
   STEPSCOPE_ASSIGN_OR_RETURN(const StartJobSpec spec, SpecOf(caller, request));
   STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, parts_.jobs->StartJob(spec));
-  FillJob(job, *parts_.jobs, *parts_.totals, response);
+  FillJob(job, *parts_.jobs, *parts_.totals, *parts_.clock, response);
   return absl::OkStatus();
 }
 
@@ -76,7 +76,7 @@ absl::Status ControlHandlers::EndJob(Call& call, const v1::EndJobRequest& reques
     STEPSCOPE_RETURN_IF_ERROR(parts_.totals->Drain());
     STEPSCOPE_ASSIGN_OR_RETURN(job, parts_.jobs->EndJob(job.run, request.reason().substr(0, kMostText)));
   }
-  FillJob(job, *parts_.jobs, *parts_.totals, response);
+  FillJob(job, *parts_.jobs, *parts_.totals, *parts_.clock, response);
   return absl::OkStatus();
 }
 

@@ -34,7 +34,7 @@ void FillRun(const JobTable& jobs, RunId number, v1::Job* message) {
 
 }  // namespace
 
-void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& totals, v1::Job* message) {
+void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& totals, const Clock& clock, v1::Job* message) {
   message->set_job(ValidUtf8(job.job));
   message->set_name(ValidUtf8(job.name));
   message->set_uid(job.uid);
@@ -47,6 +47,7 @@ void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& t
   message->set_end_wall_ns(job.end_wall.ns);
   message->set_start_node_ns(job.start_node.ns);
   message->set_end_node_ns(job.end_node.ns);
+  message->set_dur_ns((IsOver(job) ? job.end_node : clock.Node()) - job.start_node);
   message->set_command(ValidUtf8(job.command));
   message->set_processes(job.processes);
   message->set_threads(job.threads);

@@ -9,7 +9,7 @@
 namespace stepscope {
 
 /// Tables and loss are summed over the job's `runs`.
-void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& totals, v1::Job* message);
+void FillJob(const JobSnapshot& job, const JobTable& jobs, const TotalsSource& totals, const Clock& clock, v1::Job* message);
 
 /// No more rows will come.
 bool IsOver(const JobSnapshot& job);

@@ -58,7 +58,7 @@ absl::Status QueryHandlers::ListJobs(Call& call, const v1::ListJobsRequest& requ
   size_t bytes = 0;
   for (const JobSnapshot& job : access_->List(caller)) {
     v1::Job message;
-    FillJob(job, *parts_.jobs, *parts_.totals, &message);
+    FillJob(job, *parts_.jobs, *parts_.totals, *parts_.clock, &message);
     bytes += message.ByteSizeLong();
     response->set_cut(response->jobs_size() >= static_cast<int>(limit) || bytes > kMaxAnswerBytes);
     if (response->cut()) break;
@@ -69,7 +69,7 @@ absl::Status QueryHandlers::ListJobs(Call& call, const v1::ListJobsRequest& requ
 
 absl::Status QueryHandlers::GetJob(Call& call, const v1::GetJobRequest& request, v1::Job* response) const {
   STEPSCOPE_ASSIGN_OR_RETURN(const JobSnapshot job, access_->JobOf(call.peer, request.job()));
-  FillJob(job, *parts_.jobs, *parts_.totals, response);
+  FillJob(job, *parts_.jobs, *parts_.totals, *parts_.clock, response);
   return absl::OkStatus();
 }
 

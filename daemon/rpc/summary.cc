@@ -222,7 +222,7 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
     return absl::ResourceExhaustedError(fmt::format(
         "a summary of job {} over this range takes more than one query may; give a shorter begin_ns … end_ns", job.name));
   }
-  FillJob(job, *parts_.jobs, *parts_.totals, summary->mutable_job());
+  FillJob(job, *parts_.jobs, *parts_.totals, *parts_.clock, summary->mutable_job());
   summary->set_begin_ns(range.shown.begin.ns);
   summary->set_end_ns(range.shown.end.ns);
   summary->set_final(IsOver(job));

@@ -158,6 +158,22 @@ TEST_F(JobTableTest, AJobOfAnEarlierBootIsEndedNotResumed) {
   EXPECT_EQ(again.runs.size(), 2u);
 }
 
+TEST_F(JobTableTest, AJobOfAnEarlierBootEndsByTheClockOfThatBoot) {
+  const Sleeper root;
+  clock_.node.ns = 86'400 * kNsPerSecond;
+  const JobSnapshot started = Start(root.key());
+  clock_.node.ns += 3600 * kNsPerSecond;
+  jobs_->Tick();
+  clock_.node.ns += 10 * kNsPerSecond;
+  jobs_->Tick();  // too soon after the last to be written
+  clock_.node.ns = 40 * kNsPerSecond;
+  clock_.wall.ns += 7200 * kNsPerSecond;
+  Restart("boot-2");
+  const JobSnapshot ended = *jobs_->ByRun(started.run);
+  EXPECT_EQ(ended.end_node - ended.start_node, 3600 * kNsPerSecond);
+  EXPECT_EQ(ended.end_wall.ns - ended.start_wall.ns, 3600 * kNsPerSecond);
+}
+
 TEST_F(JobTableTest, ARunningJobIsNotForgottenAndAnEndedOneIs) {
   const Sleeper root;
   const JobSnapshot job = Start(root.key());

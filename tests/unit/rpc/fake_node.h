@@ -125,8 +125,9 @@ class FakeTotals final : public TotalsSource {
 class StandingClock final : public Clock {
  public:
   NodeTime Node() const override { return node; }
-  WallTime Wall() const override { return {node.ns + 1'700'000'000 * kNsPerSecond}; }
+  WallTime Wall() const override { return {node.ns + 1'700'000'000 * kNsPerSecond + wall_step_ns}; }
   NodeTime node{1000 * kNsPerSecond};
+  int64_t wall_step_ns = 0;
 };
 
 /// Lanes: 1 = this process (rank 0), 2 = its main thread, 3 = a loader worker, 4 = the worker's thread, 5 = metric "loss".

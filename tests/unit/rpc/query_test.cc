@@ -91,6 +91,20 @@ TEST_F(QueryTest, AJobThatCameAgainListsItsRunsAndGivesTheOneAskedFor) {
   EXPECT_EQ(get("train" + suffix, &job).error_code(), grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_F(QueryTest, AJobLastsAsLongAsTheNodesClockSaysWhateverTheWallClockDoes) {
+  const auto duration_ns = [&] {
+    v1::ListJobsResponse jobs;
+    EXPECT_TRUE(Call(*query_, &Q::ListJobs, {}, &jobs).ok());
+    return jobs.jobs_size() == 1 ? jobs.jobs(0).dur_ns() : -1;
+  };
+  node_.clock.node = {kBase + 5 * kNsPerSecond};
+  node_.clock.wall_step_ns = -3600 * kNsPerSecond;
+  EXPECT_EQ(duration_ns(), 5 * kNsPerSecond);
+  ASSERT_TRUE(node_.jobs.EndJob(node_.run, "").ok());
+  node_.clock.node.ns += 7 * kNsPerSecond;
+  EXPECT_EQ(duration_ns(), 5 * kNsPerSecond);
+}
+
 TEST_F(QueryTest, AnotherUserSeesNoneOfIt) {
   caller_uid_ = 4242;
   v1::ListJobsResponse jobs;
