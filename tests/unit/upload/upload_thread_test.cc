@@ -4,10 +4,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "stepscope/store/v1/upload.pb.h"
@@ -294,6 +297,36 @@ TEST_F(UploadThreadTest, LeavesNoPartialFiles) {
   StartUploader();
   ASSERT_TRUE(runs_->WaitDone(60));
   EXPECT_TRUE(Files(".partial").empty());
+}
+
+/// The futex operation of the wait with an end that thread `tid` of this process is in; nullopt = it is in none.
+std::optional<uint64_t> OperationOfTimedWait(const std::string& tid) {
+  std::ifstream call("/proc/self/task/" + tid + "/syscall");
+  int64_t number = -1;
+  uint64_t word = 0, operation = 0, value = 0, timeout = 0;
+  call >> number >> std::hex >> word >> operation >> value >> timeout;
+  return number == SYS_futex && timeout != 0 ? std::optional(operation) : std::nullopt;
+}
+
+std::optional<uint64_t> OperationOfTimedWaitOfThread(const std::string& name) {
+  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
+    std::string comm;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    if (comm == name) return OperationOfTimedWait(task.path().filename());
+  }
+  return std::nullopt;
+}
+
+// A clock set back by an hour would hold a thread that waits for a time of the wall clock for that hour.
+TEST_F(UploadThreadTest, WaitsByTheClockThatNobodyCanSet) {
+  StartUploader();
+  std::optional<uint64_t> operation;
+  for (int i = 0; i < 1000 && !operation; ++i) {
+    operation = OperationOfTimedWaitOfThread("uploader");
+    if (!operation) usleep(10'000);
+  }
+  ASSERT_TRUE(operation) << "the thread was never seen waiting for a time";
+  EXPECT_EQ(*operation & FUTEX_CLOCK_REALTIME, 0u);
 }
 
 }  // namespace
