@@ -101,8 +101,10 @@ std::string Waits(const v1::Summary& s) {
     for (int i = 0; i < std::min(main->waits_size(), kMostWaits); ++i) {
       const auto& w = main->waits(i);
       const std::string what = w.syscall().empty() ? w.cause() : fmt::format("{} ({})", w.cause(), w.syscall());
-      table.Add({RankText(p.rank()), fmt::format("{} {}", p.role(), p.pid()), what, Duration(w.ns()),
-                 Count(static_cast<int64_t>(w.count())), Duration(w.max_ns()), WaitEndText(w, *main)});
+      // A wait for the GIL that several held is counted once, where it was held longest.
+      const std::string times = w.count() == 0 ? "part" : Count(static_cast<int64_t>(w.count()));
+      table.Add({RankText(p.rank()), fmt::format("{} {}", p.role(), p.pid()), what, Duration(w.ns()), times, Duration(w.max_ns()),
+                 WaitEndText(w, *main)});
       any = true;
     }
   }

@@ -80,6 +80,14 @@ TEST(ReportTextTest, WaitsOfMainThreadsNameWhoEndedThem) {
   EXPECT_THAT(text, Not(HasSubstr("lock (futex)"))) << "threads that are not main threads are in the JSON form";
 }
 
+TEST(ReportTextTest, APartOfAWaitThatIsCountedElsewhereIsCalledSo) {
+  Report report = TwoRanks();
+  v1::WaitSummary* gil = AddWait(report.summary.mutable_threads(0), "gil", "futex", 30'000'000, "running");
+  SetPeer(gil->mutable_peer(), 100, 110, "rival");
+  gil->set_count(0);
+  EXPECT_THAT(RenderText(report), testing::ContainsRegex(" gil \\(futex\\) +30\\.0 ms +part  15\\.0 ms  rival"));
+}
+
 TEST(ReportTextTest, WaitsOfAPartOfTheWindowSaySo) {
   Report report = TwoRanks();
   AddWait(report.summary.mutable_threads(0), "sleep", "clock_nanosleep", 20'000'000, "timer");
