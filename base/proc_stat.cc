@@ -17,9 +17,9 @@ namespace {
 // The n-th (from 0) blank-separated word.
 std::string_view Word(std::string_view text, size_t n) {
   for (;; --n) {
-    const size_t begin = text.find_first_not_of(" \n");
+    const size_t begin = text.find_first_not_of(" \t\n");
     if (begin == std::string_view::npos) return {};
-    const size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    const size_t end = std::min(text.find_first_of(" \t\n", begin), text.size());
     if (n == 0) return text.substr(begin, end - begin);
     text.remove_prefix(end);
   }
@@ -60,6 +60,15 @@ bool HasEnded(const ProcStat& stat) { return (stat.state == 'Z' || stat.state ==
 
 std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc) {
   return ParseProcStat(ReadProcFile(fmt::format("{}/{}/stat", proc, pid.value)));
+}
+
+std::optional<uint32_t> ReadProcUid(Pid pid, const std::string& proc) {
+  const std::string status = ReadProcFile(fmt::format("{}/{}/status", proc, pid.value));
+  // Whole lines: the first holds the name the process gave itself, which may read like another line.
+  const size_t at = status.find("\nUid:");
+  uint32_t uid = 0;
+  if (at == std::string::npos || !ParseInt(Word(std::string_view(status).substr(at + 5), 1), uid)) return std::nullopt;
+  return uid;
 }
 
 std::string ReadProcFile(const std::string& path, size_t most_bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// /proc/PID/stat, read in one place (proc_pid_stat(5)). A process may be gone at any time: that is an empty answer, not an error.
-// A root path ("/proc" in production) is the seam for trees made by tests.
+// /proc/PID/stat and the user of a process, read in one place (proc_pid_stat(5), proc_pid_status(5)). A process may be gone at
+// any time: that is an empty answer, not an error. A root path ("/proc" in production) is the seam for trees made by tests.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +32,9 @@ bool HasEnded(const ProcStat& stat);
 
 /// nullopt when the process is gone.
 std::optional<ProcStat> ReadProcStat(Pid pid, const std::string& proc = "/proc");
+
+/// Effective uid, as SO_PEERCRED gives it; nullopt when the process is gone.
+std::optional<uint32_t> ReadProcUid(Pid pid, const std::string& proc = "/proc");
 
 /// All of a file of procfs, sysfs or a cgroup, up to `most_bytes`; empty when it cannot be read.
 std::string ReadProcFile(const std::string& path, size_t most_bytes = 64 << 10);

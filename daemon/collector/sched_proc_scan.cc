@@ -42,11 +42,7 @@ int32_t LastNumber(std::string_view text, std::string_view key) {
 
 std::optional<ProcStat> ProcScan::Stat(int32_t pid) const { return ReadProcStat(Pid{pid}, root_); }
 
-std::optional<uint32_t> ProcScan::Uid(int32_t pid) const {
-  struct stat directory{};
-  if (::stat(fmt::format("{}/{}", root_, pid).c_str(), &directory) != 0) return std::nullopt;
-  return directory.st_uid;
-}
+std::optional<uint32_t> ProcScan::Uid(int32_t pid) const { return ReadProcUid(Pid{pid}, root_); }
 
 std::vector<int32_t> ProcScan::Threads(int32_t pid) const {
   const std::string tasks = fmt::format("{}/{}/task", root_, pid);

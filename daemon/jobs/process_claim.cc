@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/jobs/process_claim.h"
 
+#include "base/proc_stat.h"
 #include "daemon/jobs/cgroup_path.h"
 #include "daemon/jobs/process_tree.h"
 
@@ -17,7 +18,7 @@ ProcessKey LauncherOf(const std::vector<ProcessKey>& chain, uint32_t uid, const 
     if (!facts.contains(mark)) continue;
     for (size_t i = 1; i < chain.size(); ++i) {
       const auto place = ReadCgroups(chain[i], proc);
-      if (!place || place->tenant != tenant || UidOf(chain[i].pid, proc) != uid) return chain[i - 1];
+      if (!place || place->tenant != tenant || ReadProcUid(chain[i].pid, proc) != uid) return chain[i - 1];
       if (!HasVariable(chain[i].pid, mark, proc)) return chain[i];
     }
     return chain.back();

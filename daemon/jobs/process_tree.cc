@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "base/proc_stat.h"
@@ -31,16 +30,6 @@ std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc) {
 bool IsAlive(ProcessKey process, const std::string& proc) {
   const auto stat = ReadProcStat(process.pid, proc);
   return stat && stat->start_ticks == process.start_ticks && !HasEnded(*stat);
-}
-
-std::optional<uint32_t> UidOf(Pid pid, const std::string& proc) {
-  std::ifstream status(fmt::format("{}/{}/status", proc, pid.value));
-  // Whole lines: the first holds the name the process gave itself, which may read like another line.
-  for (std::string line; std::getline(status, line);) {
-    uint32_t uid = 0;
-    if (line.starts_with("Uid:") && std::istringstream(line.substr(4)) >> uid) return uid;
-  }
-  return std::nullopt;
 }
 
 bool HasVariable(Pid pid, std::string_view name, const std::string& proc) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What procfs says about a process among others: its ancestors, its user, its environment, and whether it still lives. `proc` is
+// What procfs says about a process among others: its ancestors, its environment, and whether it still lives. `proc` is
 // the root of procfs.
 #pragma once
 
@@ -18,9 +18,6 @@ std::vector<ProcessKey> Ancestry(ProcessKey process, const std::string& proc);
 
 /// True while this very process (not a later one with the same pid) exists and is no zombie.
 bool IsAlive(ProcessKey process, const std::string& proc);
-
-/// Real uid; nullopt when the process is gone.
-std::optional<uint32_t> UidOf(Pid pid, const std::string& proc);
 
 /// Whether the environment it was started with has the variable; false where it cannot be read.
 bool HasVariable(Pid pid, std::string_view name, const std::string& proc);

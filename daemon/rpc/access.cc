@@ -6,8 +6,8 @@
 #include <charconv>
 #include <set>
 
+#include "base/proc_stat.h"
 #include "base/status.h"
-#include "daemon/jobs/process_tree.h"
 #include "daemon/rpc/peer_uid.h"
 
 namespace stepscope {
@@ -69,7 +69,7 @@ std::optional<JobSnapshot> Access::NamedRun(const Caller& caller, std::string_vi
 }
 
 absl::StatusOr<uint32_t> Access::UidOfProcess(Pid pid) const {
-  if (const auto uid = UidOf(pid, proc_)) return *uid;
+  if (const auto uid = ReadProcUid(pid, proc_)) return *uid;
   return absl::NotFoundError(fmt::format("no process {} on this node; give the pid as the host sees it", pid.value));
 }
 

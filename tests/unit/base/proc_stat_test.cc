@@ -2,7 +2,11 @@
 #include "base/proc_stat.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace stepscope {
 namespace {
@@ -24,6 +28,24 @@ TEST(ProcStat, ACutLineIsNone) {
   EXPECT_FALSE(ParseProcStat(""));
   EXPECT_FALSE(ParseProcStat("42 (cut"));
   EXPECT_FALSE(ParseProcStat("42 (cut) S 7"));
+}
+
+TEST(ProcStat, TheUserOfAProcessIsNotReadFromTheNameItGaveItself) {
+  char root[] = "/tmp/stepscope-proc-XXXXXX";
+  ASSERT_NE(mkdtemp(root), nullptr);
+  const std::filesystem::path folder = std::filesystem::path(root) / "10";
+  std::filesystem::create_directory(folder);
+  std::ofstream(folder / "status") << "Name:\tx Uid:\t1001\t1001\nUmask:\t0022\nUid:\t1001\t1000\t1001\t1001\n";
+  EXPECT_EQ(ReadProcUid(Pid{10}, root), 1000u);
+  EXPECT_EQ(ReadProcUid(Pid{11}, root), std::nullopt);
+  std::filesystem::remove_all(root);
+}
+
+TEST(ProcStat, TheUserOfAProcessIsTheOneItActsAs) {
+  struct stat folder{};
+  ASSERT_EQ(stat("/proc/self", &folder), 0);
+  EXPECT_EQ(ReadProcUid(Pid{getpid()}), geteuid());
+  EXPECT_EQ(ReadProcUid(Pid{getpid()}), folder.st_uid);
 }
 
 TEST(ProcStat, AProcessHasEndedWhenItsLastThreadHas) {

@@ -49,11 +49,6 @@ class ProcessClaimTest : public testing::Test {
   std::unique_ptr<JobTable> jobs_;
 };
 
-TEST_F(ProcessClaimTest, TheUserOfAProcessIsNotReadFromTheNameItGaveItself) {
-  proc_.Add({.pid = 10, .uid = kAda, .name = "x Uid: 1001"});
-  EXPECT_EQ(UidOf(Pid{10}, proc_.root()), kAda);
-}
-
 TEST_F(ProcessClaimTest, TwoUsersWithOneIdHaveTwoJobs) {
   const JobSnapshot ada = Joined({.pid = 10, .uid = kAda}, {{"STEPSCOPE_JOB", "train"}});
   const JobSnapshot bob = Joined({.pid = 11, .uid = kBob}, {{"STEPSCOPE_JOB", "train"}});
