@@ -186,6 +186,7 @@ absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t
   LearnAncestry(*entry, chain);
   Follow(*entry, process, chain.size() > 1 ? chain[1] : ProcessKey{});
   AddRank(*entry, process, RankFromFacts(facts));
+  if (const int32_t nodes = NodesFromFacts(facts); nodes > 0) entry->snapshot.facts["launcher.nodes"] = std::to_string(nodes);
   if (entry->snapshot.state == JobState::kQuiet) entry->snapshot.state = JobState::kRunning;
   STEPSCOPE_RETURN_IF_ERROR(Save(*entry));
   return entry->snapshot.run;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/jobs/rank_facts.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stepscope {
 namespace {
@@ -22,25 +24,32 @@ constexpr const char* kPodIndexes[] = {"JOB_COMPLETION_INDEX", "VC_TASK_INDEX", 
 
 int32_t Count(const Facts& facts, const char* key) { return IntFact(facts, key).value_or(-1); }
 
-/// SageMaker starts one process per host: its rank is the place of its host in SM_HOSTS, a JSON list of names.
-RankFacts RankOfHost(const Facts& facts) {
-  const auto own = facts.find("SM_CURRENT_HOST");
+/// SM_HOSTS, a JSON list of names; empty when it is cut.
+std::vector<std::string_view> HostsOf(const Facts& facts) {
   const auto all = facts.find("SM_HOSTS");
-  RankFacts rank;
-  if (own == facts.end() || all == facts.end() || own->second.empty()) return rank;
-  std::string_view names = all->second;
-  int32_t hosts = 0;
+  std::string_view names = all == facts.end() ? std::string_view() : all->second;
+  std::vector<std::string_view> hosts;
   for (size_t open = names.find('"'); open != std::string_view::npos; open = names.find('"')) {
     names.remove_prefix(open + 1);
     const size_t close = names.find('"');
     if (close == std::string_view::npos) return {};
-    if (names.substr(0, close) == own->second) rank.rank = hosts;
+    hosts.push_back(names.substr(0, close));
     names.remove_prefix(close + 1);
-    ++hosts;
   }
-  if (rank.rank < 0) return rank;
+  return hosts;
+}
+
+/// SageMaker starts one process per host: its rank is the place of its host in the list.
+RankFacts RankOfHost(const Facts& facts) {
+  const auto own = facts.find("SM_CURRENT_HOST");
+  const std::vector<std::string_view> hosts = HostsOf(facts);
+  RankFacts rank;
+  if (own == facts.end() || own->second.empty()) return rank;
+  const auto at = std::find(hosts.begin(), hosts.end(), own->second);
+  if (at == hosts.end()) return rank;
+  rank.rank = static_cast<int32_t>(at - hosts.begin());
   rank.local_rank = 0;
-  rank.world_size = hosts;
+  rank.world_size = static_cast<int32_t>(hosts.size());
   return rank;
 }
 
@@ -61,6 +70,12 @@ RankFacts RankFromFacts(const Facts& facts) {
     if (rank.rank < 0) rank.rank = Count(facts, index);
   }
   return rank;
+}
+
+int32_t NodesFromFacts(const Facts& facts) {
+  if (const auto nodes = IntFact(facts, "SLURM_NNODES")) return *nodes;
+  if (const std::vector<std::string_view> hosts = HostsOf(facts); !hosts.empty()) return static_cast<int32_t>(hosts.size());
+  return IntFact(facts, "GROUP_WORLD_SIZE").value_or(0);  // agents of torchrun: one a node
 }
 
 }  // namespace stepscope

@@ -20,4 +20,7 @@ struct RankFacts {
 /// Volcano pod.
 RankFacts RankFromFacts(const Facts& facts);
 
+/// Nodes the job has, as its scheduler or launcher says; 0 = none says.
+int32_t NodesFromFacts(const Facts& facts);
+
 }  // namespace stepscope

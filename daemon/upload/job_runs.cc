@@ -11,7 +11,7 @@ namespace stepscope {
 namespace {
 
 /// Facts that say how many nodes a job has, best first.
-constexpr const char* kNodeFacts[] = {"SLURM_JOB_NUM_NODES", "SLURM_NNODES", "nnodes", "NNODES"};
+constexpr const char* kNodeFacts[] = {"launcher.nodes", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "nnodes", "NNODES"};
 
 int64_t NodesExpected(const std::map<std::string, std::string>& facts) {
   for (const char* name : kNodeFacts) {

@@ -103,6 +103,7 @@ def test_ddp_training_with_a_window_per_epoch(short_dir):
     report = report_of(short_dir / "data", *torchrun, script, epochs, steps)
 
     assert [rank["rank"] for rank in report["job"]["ranks"]] == [0, 1]
+    assert report["job"]["facts"]["launcher.nodes"] == "1"
     each = epochs * steps
     wanted = {"window": ("window", epochs), "step": ("step", each)}
     wanted.update(dict.fromkeys(("Forward", "Loss", "Backward", "Optimizer"), ("user", each)))

@@ -71,6 +71,16 @@ TEST_F(JobTableTest, ASessionJoinsTheJobOfItsAncestor) {
   EXPECT_EQ(jobs_->RankOf(job.run, child.key()), 3);
 }
 
+TEST_F(JobTableTest, AJobKeepsTheNumberOfItsNodes) {
+  const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
+  Start(self);
+  ASSERT_TRUE(jobs_->RunForSession(self, getuid(), {{"RANK", "0"}, {"GROUP_WORLD_SIZE", "3"}}).ok());
+  const Sleeper child;
+  ASSERT_TRUE(jobs_->RunForSession(child.key(), getuid(), {}).ok());
+  Restart();
+  EXPECT_EQ(jobs_->Find("train")->facts.at("launcher.nodes"), "3");
+}
+
 TEST_F(JobTableTest, AForkedWorkerThatInheritedRankIsNoRankOfItsOwn) {
   const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
   const JobSnapshot job = Start(self);

@@ -200,6 +200,16 @@ TEST(LauncherEnvironment, GivesJobAndRank) {
   }
 }
 
+TEST(LauncherEnvironment, SaysHowManyNodesTheJobHas) {
+  const auto nodes = [](const Environment& environment) { return NodesFromFacts(FactsOf(environment)); };
+  EXPECT_EQ(nodes({"RANK=0", "WORLD_SIZE=16"}), 0);
+  EXPECT_EQ(nodes({"RANK=0", "WORLD_SIZE=16", "GROUP_WORLD_SIZE=2"}), 2);
+  EXPECT_EQ(nodes({"SLURM_JOB_ID=7", "SLURM_NNODES=4", "GROUP_WORLD_SIZE=1"}), 4) << "each node its own torchrun, one job";
+  EXPECT_EQ(nodes({"TRAINING_JOB_NAME=r", "SM_HOSTS=[\"algo-1\", \"algo-2\"]", "GROUP_WORLD_SIZE=1"}), 2);
+  EXPECT_EQ(nodes({"SM_HOSTS=[\"algo-1\", \"al"}), 0);
+  EXPECT_EQ(nodes({"SLURM_NNODES=many", "GROUP_WORLD_SIZE=-1"}), 0);
+}
+
 TEST(LauncherEnvironment, NothingOutsideTheListEverLeavesAProcess) {
   Environment environment = {"AWS_SECRET_ACCESS_KEY=leak", "HOME=leak",      "RANK_SECRET=leak",      "XRANK=leak", "rank=leak",
                              "SLURM_JOB_ID_=leak",         "SM_HOSTS2=leak", "STEPSCOPE_SOCKET=leak", "RANKleak",   "=leak"};

@@ -299,6 +299,19 @@ TEST_F(UploadThreadTest, LeavesNoPartialFiles) {
   EXPECT_TRUE(Files(".partial").empty());
 }
 
+TEST_F(UploadThreadTest, TheClosingManifestSaysHowManyNodesTheJobHas) {
+  JobTable jobs(store_.get(), &clock_, "boot", "n", JobTable::Hooks{});
+  const ProcessKey self{Pid{getpid()}, *ReadStartTicks(Pid{getpid()})};
+  const absl::StatusOr<RunId> run = jobs.RunForSession(self, getuid(), {{"STEPSCOPE_JOB", "j"}, {"GROUP_WORLD_SIZE", "3"}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE(jobs.EndJob(*run, "").ok());
+  uploader_ = Uploader::Create(config_, {store_.get(), &dictionary_, &jobs, &clock_, {}, seams_.module_path});
+  uploader_->Start();
+  for (int i = 0; i < 1000 && uploader_->Status(*run).state != "done"; ++i) usleep(10'000);
+  EXPECT_THAT(ClosingManifest(), HasSubstr(R"("nodes_expected":3)"));
+  uploader_.reset();
+}
+
 /// The futex operation of the wait with an end that thread `tid` of this process is in; nullopt = it is in none.
 std::optional<uint64_t> OperationOfTimedWait(const std::string& tid) {
   std::ifstream call("/proc/self/task/" + tid + "/syscall");
