@@ -10,7 +10,7 @@
 
 namespace stepscope::agent {
 
-inline constexpr char kDefaultSocketPath[] = "/run/stepscope/agent.sock";
+inline constexpr char kDefaultSocketPath[] = "/run/stepscope/agent.sock";  // of the system daemon
 
 // What identifies this process to the daemon; the same at every connection of a session.
 struct HelloContent {

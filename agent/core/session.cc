@@ -28,6 +28,8 @@ constexpr uint64_t kLargestRing = STEPSCOPE_RING_SENDER_BYTES;
 
 uint64_t CoarseNs() { return ClockNs(CLOCK_MONOTONIC_COARSE); }
 
+bool NobodyListens(long connected) { return connected == -ENOENT || connected == -ECONNREFUSED || connected == -ENOTDIR; }
+
 // STEPSCOPE_RING_BYTES, rounded down to a power of two.
 uint64_t ThreadRingBytes() {
   const char* text = EnvironmentValue(environ, "STEPSCOPE_RING_BYTES");
@@ -139,19 +141,49 @@ void Session::TurnOff() {
   SetPhase(kOff);
 }
 
-void Session::ReadSocketPath() {
-  const char* path = EnvironmentValue(environ, "STEPSCOPE_SOCKET");
-  if (path == nullptr || *path == '\0') path = kDefaultSocketPath;
-  size_t bytes = strlen(path);
-  if (bytes >= sizeof(socket_path_)) bytes = sizeof(socket_path_) - 1;
-  memcpy(socket_path_, path, bytes);
+void Session::SetSocketPath(const char* folder, const char* name) {
+  size_t bytes = 0;
+  while (*folder != '\0' && bytes + 1 < sizeof(socket_path_)) socket_path_[bytes++] = *folder++;
+  while (*name != '\0' && bytes + 1 < sizeof(socket_path_)) socket_path_[bytes++] = *name++;
   socket_path_[bytes] = '\0';
 }
 
+// Where a private daemon listens, as cli/private_daemon.cc has it. False without one, or when it does not fit.
+bool Session::SetPrivateSocketPath() {
+  struct Place {
+    const char* variable;
+    const char* socket;
+  };
+  constexpr Place kPlaces[] = {{"STEPSCOPE_DATA_DIR", "/agent.sock"},
+                               {"XDG_DATA_HOME", "/stepscope/agent.sock"},
+                               {"HOME", "/.local/share/stepscope/agent.sock"}};
+  for (const Place& place : kPlaces) {
+    const char* folder = EnvironmentValue(environ, place.variable);
+    if (folder == nullptr || *folder == '\0') continue;
+    SetSocketPath(folder, place.socket);
+    return strlen(folder) + strlen(place.socket) < sizeof(socket_path_);
+  }
+  return false;
+}
+
+long Session::Connect() {
+  const char* given = EnvironmentValue(environ, "STEPSCOPE_SOCKET");
+  if (given != nullptr && *given != '\0') {
+    SetSocketPath(given, "");
+    return socket_.Connect(socket_path_);
+  }
+  long result = socket_.Connect(kDefaultSocketPath);
+  if (NobodyListens(result) && SetPrivateSocketPath()) {
+    result = socket_.Connect(socket_path_);
+    if (!NobodyListens(result)) return result;
+  }
+  SetSocketPath(kDefaultSocketPath, "");
+  return result;
+}
+
 bool Session::ConnectAndSendHello() {
-  ReadSocketPath();
-  long result = socket_.Connect(socket_path_);
-  if (result == -ENOENT || result == -ECONNREFUSED || result == -ENOTDIR) {
+  long result = Connect();
+  if (NobodyListens(result)) {
     state_.Set("off: no daemon at ", socket_path_);
     return false;
   }

@@ -71,7 +71,9 @@ class Session {
   void StartSender();
   RingWriter* AcquireRing();
   void StartOver(Copy copy);
-  void ReadSocketPath();
+  void SetSocketPath(const char* folder, const char* name);
+  bool SetPrivateSocketPath();
+  long Connect();
   HelloContent Hello() const;
 
   static thread_local constinit RingWriter* thread_writer_;  // the agent's only thread-local, initial-exec

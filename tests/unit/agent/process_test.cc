@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -93,6 +94,30 @@ TEST_F(Process, WithoutADaemonEveryCallIsAQuickNothing) {
   Child first = Run({"first"});
   EXPECT_EQ(first.Wait(), 0);
   EXPECT_NE(first.output().find("off: no daemon at " + socket_.path()), std::string::npos) << first.output();
+}
+
+// On a machine where a daemon listens at the default path that one is greeted, and this test cannot be.
+TEST_F(Process, WithoutASystemDaemonThePrivateOneIsGreeted) {
+  const std::string folder = std::filesystem::path(socket_.path()).parent_path();
+  const std::string nested = folder + "/.local/share/stepscope";
+  for (const auto& [variable, value] : std::map<std::string, std::string>{{"STEPSCOPE_DATA_DIR", folder}, {"HOME", folder}}) {
+    if (variable == "HOME") {
+      std::filesystem::create_directories(nested);
+      std::filesystem::create_symlink(socket_.path(), nested + "/agent.sock");
+    }
+    Child child = Run({"first"}, {{"STEPSCOPE_SOCKET", ""}, {"XDG_DATA_HOME", ""}, {variable, value}});
+    EXPECT_TRUE(socket_.Accept(kSoon).has_value()) << variable;
+    EXPECT_EQ(child.Wait(), 0);
+    EXPECT_NE(child.output().find("recording"), std::string::npos) << child.output();
+  }
+  const std::string unused = folder + "/none";
+  Child child = Run({"first"}, {{"STEPSCOPE_SOCKET", unused}, {"STEPSCOPE_DATA_DIR", folder}});
+  EXPECT_EQ(child.Wait(), 0);
+  EXPECT_NE(child.output().find("off: no daemon at " + unused), std::string::npos) << "a socket that is given is the only one";
+  Child longest = Run({"first"}, {{"STEPSCOPE_SOCKET", ""}, {"STEPSCOPE_DATA_DIR", folder + std::string(100, 'x')}});
+  EXPECT_EQ(longest.Wait(), 0);
+  EXPECT_NE(longest.output().find("off: no daemon at /run/stepscope/agent.sock"), std::string::npos) << longest.output();
+  std::filesystem::remove_all(folder + "/.local");
 }
 
 TEST_F(Process, ADaemonThatComesLaterIsToldWhatWentBefore) {
