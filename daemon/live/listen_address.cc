@@ -19,6 +19,27 @@ bool IsLoopbackHost(const std::string& host) {
   return host == "[::1]";
 }
 
+/// A loopback address as system calls take it.
+class SocketPlace {
+ public:
+  explicit SocketPlace(const ListenAddress& address) : v6_(address.host.front() == '[') {
+    a6_.sin6_family = AF_INET6;
+    a6_.sin6_addr = in6addr_loopback;
+    a6_.sin6_port = htons(address.port);
+    a4_.sin_family = AF_INET;
+    a4_.sin_port = htons(address.port);
+    inet_pton(AF_INET, address.host.c_str(), &a4_.sin_addr);
+  }
+  int family() const { return v6_ ? AF_INET6 : AF_INET; }
+  const sockaddr* get() const { return v6_ ? reinterpret_cast<const sockaddr*>(&a6_) : reinterpret_cast<const sockaddr*>(&a4_); }
+  socklen_t bytes() const { return v6_ ? sizeof(a6_) : sizeof(a4_); }
+
+ private:
+  bool v6_;
+  sockaddr_in6 a6_{};
+  sockaddr_in a4_{};
+};
+
 }  // namespace
 
 std::string ListenAddress::Text() const { return fmt::format("{}:{}", host, port); }
@@ -44,21 +65,18 @@ absl::StatusOr<ListenAddress> ParseLoopback(const std::string& text, const std::
 }
 
 bool IsFree(const ListenAddress& address) {
-  const bool v6 = address.host.front() == '[';
-  const unique_fd fd(socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketPlace place(address);
+  const unique_fd fd(socket(place.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.ok()) return false;
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // a port in TIME_WAIT is free
-  sockaddr_in6 a6{};
-  sockaddr_in a4{};
-  a6.sin6_family = AF_INET6;
-  a6.sin6_addr = in6addr_loopback;
-  a6.sin6_port = htons(address.port);
-  a4.sin_family = AF_INET;
-  a4.sin_port = htons(address.port);
-  inet_pton(AF_INET, address.host.c_str(), &a4.sin_addr);
-  const auto* where = v6 ? reinterpret_cast<const sockaddr*>(&a6) : reinterpret_cast<const sockaddr*>(&a4);
-  return bind(fd.get(), where, v6 ? sizeof(a6) : sizeof(a4)) == 0 && listen(fd.get(), 1) == 0;
+  return bind(fd.get(), place.get(), place.bytes()) == 0 && listen(fd.get(), 1) == 0;
+}
+
+void Knock(const ListenAddress& address) {
+  const SocketPlace place(address);
+  const unique_fd fd(socket(place.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.ok()) static_cast<void>(connect(fd.get(), place.get(), place.bytes()));
 }
 
 }  // namespace stepscope

@@ -22,5 +22,7 @@ absl::StatusOr<ListenAddress> ParseLoopback(const std::string& text, const std::
 constexpr int kPortsTried = 21;
 /// Whether nobody listens there right now.
 bool IsFree(const ListenAddress& address);
+/// Begins a connection to it and drops it: wakes a server that waits for one.
+void Knock(const ListenAddress& address);
 
 }  // namespace stepscope

@@ -7,7 +7,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -79,6 +82,7 @@ struct WebServer::Impl {
   const WebParts parts;
   const DaemonMetrics metrics;
   mg_context* context = nullptr;
+  ListenAddress bound;
 };
 
 Answer WebServer::Impl::Root() const {
@@ -146,8 +150,9 @@ absl::StatusOr<std::string> WebServer::Impl::Listen(ListenAddress address) {
                              nullptr};
     context = mg_start(&callbacks, this, options);
     if (context == nullptr) continue;
-    mg_server_port bound[2]{};
-    if (mg_get_server_ports(context, 2, bound) >= 1) address.port = static_cast<uint16_t>(bound[0].port);
+    mg_server_port ports[2]{};
+    if (mg_get_server_ports(context, 2, ports) >= 1) address.port = static_cast<uint16_t>(ports[0].port);
+    bound = address;
     return address.Text();
   }
   return absl::UnavailableError(
@@ -168,7 +173,18 @@ absl::StatusOr<std::string> WebServer::Start(const Options& options) {
 }
 
 void WebServer::Stop() {
-  if (impl_->context != nullptr) mg_stop(std::exchange(impl_->context, nullptr));
+  if (impl_->context == nullptr) return;
+  std::atomic<bool> stopped = false;
+  std::thread stopper([&] {
+    mg_stop(std::exchange(impl_->context, nullptr));
+    stopped = true;
+  });
+  // The server looks whether it shall stop after each connection, and else only every two seconds.
+  while (!stopped) {
+    Knock(impl_->bound);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  stopper.join();
 }
 
 }  // namespace stepscope

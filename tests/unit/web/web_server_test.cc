@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <chrono>
+
 #include "base/unique_fd.h"
 #include "tests/unit/rpc/fake_node.h"
 
@@ -127,6 +129,13 @@ TEST_F(WebServerTest, TheFirstPageNamesTheNextCommand) {
 TEST_F(WebServerTest, ARequestThatIsTooLongIsRefused) {
   const std::string answer = Raw("GET /" + std::string(40'000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(answer, Not(HasSubstr("200 OK")));
+}
+
+TEST_F(WebServerTest, StopsAtOnce) {
+  const auto began = std::chrono::steady_clock::now();
+  server_.Stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(1));
+  EXPECT_EQ(Get("/healthz"), "cannot connect");
 }
 
 TEST_F(WebServerTest, PortsAndAddressesFollowTheRules) {
