@@ -2,11 +2,13 @@
 """Runs a program twice, without and with a daemon, and checks that it noticed nothing and that its books and the store agree."""
 
 import collections
+import contextlib
 import dataclasses
 import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -109,12 +111,22 @@ class Recorder:
         os.chmod(path, 0o666)
         return Ledger(pathlib.Path(path))
 
-    def run_twice(self, *command, env=None, recorded_env=None, **popen):
-        """Asserts that both runs look alike; returns the recorded one and its ledger. `recorded_env` is for that one alone."""
+    @contextlib.contextmanager
+    def stopped(self):
+        """The daemon stands still (SIGSTOP): it accepts nothing and reads nothing, but does not refuse either."""
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.daemon.process.send_signal(signal.SIGCONT)
+
+    def run_twice(self, *command, env=None, recorded_env=None, around=contextlib.nullcontext, **popen):
+        """Asserts that both runs look alike; returns the recorded one and its ledger. The last two are for that one alone."""
         plain = run(command, self.ledger(), self.folder, self.folder / "none.sock", env, **popen)
         ledger = self.ledger()
         self.known_runs = self._runs()
-        recorded = run(command, ledger, self.folder, self.socket, {**(env or {}), **(recorded_env or {})}, **popen)
+        with around():
+            recorded = run(command, ledger, self.folder, self.socket, {**(env or {}), **(recorded_env or {})}, **popen)
         assert recorded == plain, f"\nalone:    {plain}\nrecorded: {recorded}"
         return recorded, ledger
 

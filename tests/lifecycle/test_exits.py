@@ -22,6 +22,8 @@ ROUTES = {
     "sigterm": (-signal.SIGTERM, b""),
     "sigint": (-signal.SIGINT, b""),
     "pthread_exit": (0, b"exit handler\nbuffered"),
+    "pthread_exit_in_chroot": (0, b"exit handler\nbuffered"),  # without /proc
+    "main_exits_unseen_by_libc": (0, b""),
     "exec": (0, b"executed\n"),
     "exit_in_atexit": (24, b"exit handler\nbuffered"),
     "exit_in_thread": (23, b"exit handler\nbuffered"),

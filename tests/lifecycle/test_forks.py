@@ -4,16 +4,17 @@
 import pytest
 from recorded_twice import FULL, PROGRAMS
 
-CHILDREN = 1000 if FULL else 150
+CHILDREN = 1000 if FULL else 60
 BUSY_THREADS = 3
-SMALL_RINGS = {
-    "STEPSCOPE_RING_BYTES": "4096"
-}  # busy threads fill them at once: nearly all they do is dropped and counted
+# Busy threads fill them at once: nearly all they do is dropped and counted.
+SMALL_RINGS = {"STEPSCOPE_RING_BYTES": "4096"}
 
 
-def make(recorder, way, children, busy=0, annotations=2):
+def make(recorder, way, children, busy=0, annotations=2, **run):
     env = SMALL_RINGS if busy else {}
-    outcome, ledger = recorder.run_twice(PROGRAMS / "forks", way, children, busy, annotations, env=env, timeout=400)
+    outcome, ledger = recorder.run_twice(
+        PROGRAMS / "forks", way, children, busy, annotations, env=env, timeout=400, **run
+    )
     assert outcome.stdout.decode() == f"{children} children, 0 hung, 0 failed\n"
     assert (outcome.status, outcome.stderr) == (0, b"")
     return ledger
@@ -23,6 +24,11 @@ def test_forks_at_full_speed(recorder):
     children = 10000 if FULL else 1000
     ledger = make(recorder, "fork", children)
     assert recorder.check_books(ledger) == (1 + children + 2 * children, 0)
+
+
+def test_processes_that_begin_and_end_while_the_daemon_is_stopped(recorder):
+    ledger = make(recorder, "fork", CHILDREN, around=recorder.stopped)
+    assert recorder.check_books(ledger) == (1 + 3 * CHILDREN, 0)
 
 
 @pytest.mark.parametrize("way", ["vfork", "vfork_exec", "clone", "spawn", "grandchild", "inside"])

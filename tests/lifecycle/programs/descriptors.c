@@ -90,6 +90,7 @@ static void* StartThreads(void* unused) {
   for (;;) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, AnnotateShortly, NULL) == 0) pthread_join(thread, NULL);
+    usleep(1000);
   }
   return NULL;
 }

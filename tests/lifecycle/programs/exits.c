@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "ledger.h"
 
@@ -46,6 +48,11 @@ static void* RaiseSignal(void* number) {
 static void* EndByExit(void* unused) {
   (void)unused;
   exit(kStatus);
+}
+
+static void* EndByPthreadExit(void* unused) {
+  (void)unused;
+  pthread_exit(NULL);
 }
 
 static void* LastThread(void* unused) {
@@ -116,10 +123,18 @@ int main(int count, char** arguments) {
   at_quick_exit(SayInQuickHandler);
   pthread_key_create(&key, AnnotateAtThreadEnd);
   if (getenv("STOPPED_PID") != NULL) StopDaemon(atoi(getenv("STOPPED_PID")));
-  if (strcmp(arguments[1], "pthread_exit") == 0) {
+  if (strcmp(arguments[1], "pthread_exit_in_chroot") == 0) {
+    pthread_join(Start(EndByPthreadExit, NULL), NULL);  // libc loads what it needs for that
+    if (mkdir("empty", 0755) != 0 || chroot("empty") != 0) Fail("chroot");
+  }
+  if (strncmp(arguments[1], "pthread_exit", 12) == 0) {
     Start(LastThread, NULL);
     pthread_setspecific(key, &key);
     pthread_exit(NULL);
+  }
+  if (strcmp(arguments[1], "main_exits_unseen_by_libc") == 0) {
+    Start(LastThread, NULL);
+    syscall(SYS_exit, 0);
   }
   for (int i = 0; i < kThreads; ++i) Start(AnnotateForever, (void*)kPauseUs);
   WaitForThreads();
