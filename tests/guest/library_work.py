@@ -62,7 +62,7 @@ def grpcio_work():
 def duckdb_work():
     import duckdb
 
-    assert duckdb.sql("select sum(range) from range(100000)").fetchone()[0] == 4_999_950_000
+    assert duckdb.sql("select sum(range) from range(100000)").fetchall() == [(4_999_950_000,)]
 
 
 def protobuf_work():

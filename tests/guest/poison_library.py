@@ -2,6 +2,7 @@
 """A shared library that exports every symbol of the RPC libraries a host may bring along, each a trap instruction. Preloaded,
 it comes before every other library, so a call that goes to such a symbol by name ends the process with SIGILL."""
 
+import functools
 import glob
 import platform
 import re
@@ -27,6 +28,7 @@ def library_folder():
     return f"/usr/lib/{platform.machine()}-linux-gnu"
 
 
+@functools.lru_cache
 def exported_names():
     """{library pattern: its symbols}; every pattern has at least one library."""
     names = {}
