@@ -189,18 +189,26 @@ BuildWheels() {
   touch "$1/complete"
 }
 
+BuildPeers() {
+  BuildVenv "$1" locks/python-peers.txt
+  "$1/venv/bin/python" -c 'import nvtx, opentelemetry.sdk.trace'
+  touch "$1/complete"
+}
+
 # --- result ----------------------------------------------------------------------------------------------------------
-# WriteToolchain TOOLS_DIR GO_DIR TORCH_PYTHON NODE_DIR WHEELS_DIR: a folder of the full tier is named once it is complete.
+# WriteToolchain TOOLS_DIR GO_DIR TORCH_PYTHON NODE_DIR WHEELS_DIR PEERS_DIR: a folder of the full tier is named once it is complete.
 WriteToolchain() {
-  local text node='' wheels=''
+  local text node='' wheels='' peers=''
   ! IsComplete "$4" || node=$4
   ! IsComplete "$5" || wheels=$5/venv/bin/python
+  ! IsComplete "$6" || peers=$(echo "$6"/venv/lib/python3*/site-packages) # for PYTHONPATH
   text="# Written by script/bootstrap; KEY=VALUE lines that the other scripts source.
 STEPSCOPE_VENV=$1/venv
 STEPSCOPE_GOBIN=$2/bin
 STEPSCOPE_TORCH_PYTHON=$3
 STEPSCOPE_GRPC_JS=$node
-STEPSCOPE_WHEELS_PYTHON=$wheels"
+STEPSCOPE_WHEELS_PYTHON=$wheels
+STEPSCOPE_PEERS=$peers"
   [[ -e $TOOLCHAIN_ENV && $(<"$TOOLCHAIN_ENV") = "$text" ]] || printf '%s\n' "$text" >"$TOOLCHAIN_ENV"
 }
 

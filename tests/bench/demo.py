@@ -11,15 +11,14 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build" / "bin"
+from measure.machine import BIN, ROOT, heading
+
 PYTHON = os.environ["STEPSCOPE_TORCH_PYTHON"]
 WARM_UP = 5
 
@@ -139,17 +138,9 @@ def table(results):
     return "\n".join(lines)
 
 
-def page(options, results):
-    commit = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    model = next(
-        (line.split(": ")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown CPU"
-    )
-    return f"""# The demo training under nothing, stepscope and torch.profiler
-
-Commit {commit}; `script/bench demo --rounds {options.rounds} --steps {options.steps}`;
-{os.cpu_count()} × {model}, kernel {platform.release()}, no GPU.
+def page(options, load, results):
+    command = f"script/bench demo --rounds {options.rounds} --steps {options.steps}"
+    return f"""{heading("The demo training under nothing, stepscope and torch.profiler", command, load)}
 Training: `torchrun --nproc-per-node 2 examples/train_ddp_plain.py --steps {options.steps}` (two gloo ranks,
 four loader workers in all, OMP_NUM_THREADS=1). The three run after one another in each of {options.rounds} rounds; the first
 {WARM_UP} steps of a run are left out of the step time. Ratios are of medians, in brackets the smallest and largest ratio of
@@ -172,12 +163,13 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
+    load = os.getloadavg()[0]
     results = {mode: [] for mode in MODES}
     for number in range(options.rounds):
         for mode in MODES:
             results[mode].append(measure(mode, options.steps))
             print(f"round {number + 1}/{options.rounds} {mode}: {results[mode][-1]}", flush=True)
-    text = page(options, results)
+    text = page(options, load, results)
     print(text)
     if options.write:
         options.write.write_text(text)

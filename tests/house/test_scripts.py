@@ -66,7 +66,7 @@ def test_an_unknown_suite_is_named_and_the_known_ones_are_listed():
     assert "no-such-suite" in result.stderr and "house" in result.stderr
 
 
-@pytest.mark.parametrize("lock", ["python-tools.txt", "python-torch.txt", "python-go.txt"])
+@pytest.mark.parametrize("lock", ["python-tools.txt", "python-torch.txt", "python-go.txt", "python-peers.txt"])
 def test_python_locks_pin_every_package_once(lock):
     lines = [line for line in text_of(f"locks/{lock}").splitlines() if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][\w.]*", line) for line in lines), lines

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page script/bench sched prints: how it was measured, one table for the pipe, one for whole programs, what is claimed."""
 
-import os
 import pathlib
-import platform
 import statistics
-import subprocess
 
-from scheduling.interval import added, ratio
-from scheduling.tracers import ROOT
+from measure.interval import added, ratio
+from measure.machine import ROOT, heading, said
 from scheduling.workloads import TORCH_PYTHON
 
 BUDGET_US_PER_SWITCH = 0.6
@@ -16,12 +13,11 @@ BUDGET_BYTES_PER_SWITCH = 8
 OURS = "stepscope"
 HISTOGRAM = "stepscope, histogram"
 RUNQLAT = "runqlat"
-MOST_IDLE_LOAD = 0.5
 PLACEHOLDER = pathlib.Path("DIR")
 
 
 def page(options, load, tracers, absent, results):
-    parts = [heading(options, load, tracers, absent, results)]
+    parts = [opening(options, load, tracers, absent, results)]
     if "pipe" in results:
         parts += [pipe_table(*results["pipe"]), pipe_claims(*results["pipe"])]
     whole = [result for name, result in results.items() if name != "pipe"]
@@ -31,15 +27,10 @@ def page(options, load, tracers, absent, results):
     return "\n\n".join(parts) + "\n"
 
 
-def heading(options, load, tracers, absent, results):
-    commit = said("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD")
+def opening(options, load, tracers, absent, results):
     quick = " --quick" if options.quick else ""
     lines = [
-        "# What recording every switch costs",
-        "",
-        f"Commit {commit}; `script/bench sched --rounds {options.rounds}{quick}`;",
-        f"{os.cpu_count()} × {cpu_model()}, kernel {platform.release()}, load average {load:.2f} when it began.",
-        *(["The machine was not idle: times on this page say little."] if load > MOST_IDLE_LOAD else []),
+        heading("What recording every switch costs", f"script/bench sched --rounds {options.rounds}{quick}", load),
         f"{said('perf', '--version')}, {said('bpftrace', '--version')}.",
         "A round runs every tracer once, in an order that moves by one each round; all output goes to memory. A cell is the",
         "median over rounds, in square brackets the 95 % bootstrap interval of that median, in round ones the extreme rounds.",
@@ -52,18 +43,6 @@ def heading(options, load, tracers, absent, results):
         *(f"- {absence(name, why)}" for name, why in absent.items()),
     ]
     return "\n".join(lines)
-
-
-def said(*command):
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    except FileNotFoundError:
-        return f"no {command[0]}"
-
-
-def cpu_model():
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(": ")[1].strip() for line in lines if line.startswith("model name")), "unknown CPU")
 
 
 def command_text(words):

@@ -13,10 +13,9 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+from measure.machine import BIN, cpu_seconds
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-BIN = ROOT / "build" / "bin"
-TICKS = os.sysconf("SC_CLK_TCK")
 # Enough switches to make any of them print, over in a hundredth of a second.
 PRIMER = ["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "2000"]
 
@@ -36,11 +35,6 @@ class Cost:
 
 class Unavailable(Exception):
     """This tracer cannot run here; the text says why."""
-
-
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def size_on_disk(folder):

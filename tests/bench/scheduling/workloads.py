@@ -5,9 +5,8 @@ import os
 import statistics
 import subprocess
 
-from scheduling.tracers import ROOT
+from measure.machine import BUILD, ROOT
 
-BUILD = ROOT / "build"
 # Empty where script/bootstrap --torch has not run.
 TORCH_PYTHON = os.environ.get("STEPSCOPE_TORCH_PYTHON", "")
 WARM_UP_STEPS = 3

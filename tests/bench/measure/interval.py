@@ -58,3 +58,9 @@ def added(with_tracer, without, scale):
 
 def ratio(with_tracer, without):
     return estimate([a / b for a, b in zip(with_tracer, without)])
+
+
+def verdict(seen, budget, aim=None):
+    """"met", "missed" or "not shown" for the floor, and whether the aim is met too."""
+    said = seen.against(budget)
+    return said + ", aim met" if said == "met" and aim is not None and seen.high < aim else said

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One paced load of annotations on a daemon: what it cost, and whether every row of it is stored."""
+
+import subprocess
+from dataclasses import dataclass
+
+from measure.machine import BUILD, status_mb
+
+JOB = "bench"
+
+
+@dataclass
+class Loaded:
+    rate: int
+    rows: int  # written and stored
+    lost: int
+    daemon_ns: float  # CPU a row, socket to sealed
+    writer_ns: float  # CPU a row of the threads that annotate
+    rss_mb: float  # largest so far
+
+
+def load(daemon, rate, seconds, threads=32, cpus=()):
+    """Writes rate × seconds spans by `threads` threads. An error when what is stored is not exactly what was written."""
+    before = stored(daemon)
+    cpu = daemon.cpu_s()
+    pin = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
+    command = [*pin, BUILD / "tests" / "span_load", threads, rate, seconds]
+    out = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=True, env=daemon.agent_environment(STEPSCOPE_JOB=JOB)
+    ).stdout
+    spans, lost, writer_ns = map(int, out.split())
+    cpu = daemon.cpu_s() - cpu
+    rows = stored(daemon) - before
+    if rows != spans - lost // 2:  # a span is lost whole: its begin and its end
+        raise RuntimeError(f"{spans} spans written, {lost} records lost, {rows} rows stored")
+    return Loaded(rate, rows, lost, 1e9 * cpu / rows, writer_ns / rows, status_mb(daemon.pid, "VmHWM"))
+
+
+def stored(daemon):
+    """Span rows of the job; 0 before there is one."""
+    try:
+        report = daemon.report(JOB)
+    except subprocess.CalledProcessError:
+        return 0
+    return report["job"]["tables"].get("span", {}).get("rows", 0)
