@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,8 +69,9 @@ struct DecodedBlock {
 /// for a batch that is not interned, has more than kMaxBlockRows rows, or columns of unequal length.
 absl::StatusOr<std::string> EncodeBlock(const Batch& batch, const BlockNotes& notes = {});
 
-/// UNIMPLEMENTED for a newer format or an unknown table, DATA_LOSS for damaged bytes.
-absl::StatusOr<DecodedBlock> DecodeBlock(std::string_view bytes);
+/// UNIMPLEMENTED for a newer format or an unknown table, DATA_LOSS for damaged bytes. With `lanes` (ascending) only their rows:
+/// the rest is unpacked, which is cheap, and not decoded, which is most of the work; header.rows still counts all.
+absl::StatusOr<DecodedBlock> DecodeBlock(std::string_view bytes, std::span<const uint32_t> lanes = {});
 
 /// Reads the plain header only: no decompression, no work per row.
 absl::StatusOr<BlockHeader> PeekHeader(std::string_view bytes);

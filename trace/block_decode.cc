@@ -78,23 +78,36 @@ absl::StatusOr<std::string> Unpack(const HeaderAndBody& block) {
   return body;
 }
 
-absl::Status ReadLanes(VarintReader& in, DecodedBlock& block) {
+/// Rows of a column's planes that are wanted: `rows` of them from `first` on, counted in the block as it is stored.
+struct StoredRows {
+  size_t first = 0;
+  size_t rows = 0;
+};
+
+/// Reads the lane list, keeps the lanes of `wanted` (empty: all) and returns where their rows are stored.
+absl::StatusOr<std::vector<StoredRows>> ReadLanes(VarintReader& in, std::span<const uint32_t> wanted, DecodedBlock& block) {
   const uint64_t count = in.Next();
   if (!in.ok() || count > block.header.rows) return Damaged("it has more lanes than rows");
   block.lanes.reserve(count);
-  block.batch.lane.reserve(block.header.rows);
+  if (wanted.empty()) block.batch.lane.reserve(block.header.rows);
+  std::vector<StoredRows> kept;
   uint64_t lane = 0, first_row = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t step = in.Next(), rows = in.Next(), error_ns = in.Next(), flags = in.Next();
     lane += step;
     if (!in.ok() || step > UINT32_MAX || lane > UINT32_MAX || (i > 0 && step == 0)) return Damaged("its lanes are not ascending");
     if (rows == 0 || rows > block.header.rows - first_row) return Damaged("its lanes do not add up to its rows");
-    block.lanes.push_back({static_cast<uint32_t>(lane), static_cast<uint32_t>(first_row), static_cast<uint32_t>(rows), error_ns,
-                           (flags & block_format::kLaneLossy) != 0});
-    block.batch.lane.insert(block.batch.lane.end(), rows, static_cast<uint32_t>(lane));
+    if (wanted.empty() || std::ranges::binary_search(wanted, static_cast<uint32_t>(lane))) {
+      block.lanes.push_back({static_cast<uint32_t>(lane), static_cast<uint32_t>(block.batch.lane.size()),
+                             static_cast<uint32_t>(rows), error_ns, (flags & block_format::kLaneLossy) != 0});
+      block.batch.lane.insert(block.batch.lane.end(), rows, static_cast<uint32_t>(lane));
+      if (!wanted.empty()) kept.push_back({first_row, rows});
+    }
     first_row += rows;
   }
-  return first_row == block.header.rows ? absl::OkStatus() : Damaged("its lanes do not add up to its rows");
+  if (first_row != block.header.rows) return Damaged("its lanes do not add up to its rows");
+  if (wanted.empty() && first_row > 0) kept.push_back({0, first_row});
+  return kept;
 }
 
 int64_t Add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
@@ -102,6 +115,8 @@ int64_t Add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint
 /// A column whose `value` holds residuals and is turned into values in place.
 struct ColumnTarget {
   std::span<const BlockLane> lanes;
+  std::span<const StoredRows> stored;
+  size_t stored_rows = 0;  ///< of the whole block
   std::vector<int64_t>& value;
   const std::vector<int64_t>* reference = nullptr;
   int64_t base = 0;
@@ -143,13 +158,18 @@ absl::StatusOr<std::vector<int64_t>> ReadDictionary(VarintReader& in) {
 }
 
 /// Joins the byte planes that fill the rest of the column: plane p holds bits 8p … 8p + 7 of every row's residual.
-absl::Status ReadPlanes(VarintReader& in, std::vector<int64_t>& residual) {
-  const size_t rows = residual.size();
+absl::Status ReadPlanes(VarintReader& in, const ColumnTarget& target) {
+  const size_t rows = target.stored_rows;
   if (rows == 0 || in.left() % rows != 0 || in.left() / rows > 8) return Damaged("a column has too few or too many bytes");
   for (unsigned shift = 0; in.left() > 0; shift += 8) {
     const std::string_view plane = in.Take(rows);
-    for (size_t i = 0; i < rows; ++i) {
-      residual[i] = static_cast<int64_t>(static_cast<uint64_t>(residual[i]) | uint64_t{static_cast<uint8_t>(plane[i])} << shift);
+    int64_t* residual = target.value.data();
+    for (const StoredRows& wanted : target.stored) {
+      const char* byte = plane.data() + wanted.first;
+      for (size_t i = 0; i < wanted.rows; ++i) {
+        residual[i] = static_cast<int64_t>(static_cast<uint64_t>(residual[i]) | uint64_t{static_cast<uint8_t>(byte[i])} << shift);
+      }
+      residual += wanted.rows;
     }
   }
   return absl::OkStatus();
@@ -174,7 +194,7 @@ absl::Status ReadValues(VarintReader& in, Encoding encoding, const ColumnTarget&
     STEPSCOPE_ASSIGN_OR_RETURN(dictionary, ReadDictionary(in));
   }
   if (!in.ok()) return Damaged("a column is cut short");
-  STEPSCOPE_RETURN_IF_ERROR(ReadPlanes(in, target.value));
+  STEPSCOPE_RETURN_IF_ERROR(ReadPlanes(in, target));
   switch (encoding) {
     case Encoding::kConstant:
     case Encoding::kUnsigned:
@@ -202,7 +222,8 @@ absl::Status ReadValues(VarintReader& in, Encoding encoding, const ColumnTarget&
 
 class ColumnReader {
  public:
-  ColumnReader(const TableSpec& table, DecodedBlock& block) : table_(table), block_(block), read_(table.columns.size()) {}
+  ColumnReader(const TableSpec& table, std::span<const StoredRows> stored, DecodedBlock& block)
+      : table_(table), stored_(stored), block_(block), read_(table.columns.size()) {}
 
   absl::Status ReadAll(VarintReader& in) {
     const uint64_t count = in.Next();
@@ -229,7 +250,12 @@ class ColumnReader {
       return Damaged(fmt::format("column encoding {} does not exist", encoding));
     if (read_[column]) return Damaged(fmt::format("column {} comes twice", id));
     VarintReader in(payload);
-    ColumnTarget target{block_.lanes, block_.batch.columns[column], nullptr, column == 0 ? block_.header.min_time.ns : 0};
+    ColumnTarget target{block_.lanes,
+                        stored_,
+                        block_.header.rows,
+                        block_.batch.columns[column],
+                        nullptr,
+                        column == 0 ? block_.header.min_time.ns : 0};
     const auto kind = static_cast<Encoding>(encoding);
     if (kind == Encoding::kOffset || kind == Encoding::kAfterEnd) {
       const size_t reference = PositionOf(in.Next());
@@ -242,6 +268,7 @@ class ColumnReader {
   }
 
   const TableSpec& table_;
+  const std::span<const StoredRows> stored_;
   DecodedBlock& block_;
   std::vector<bool> read_;
 };
@@ -253,7 +280,7 @@ absl::StatusOr<BlockHeader> PeekHeader(std::string_view bytes) {
   return std::move(block.header);
 }
 
-absl::StatusOr<DecodedBlock> DecodeBlock(std::string_view bytes) {
+absl::StatusOr<DecodedBlock> DecodeBlock(std::string_view bytes, std::span<const uint32_t> lanes) {
   STEPSCOPE_ASSIGN_OR_RETURN(HeaderAndBody packed, ReadHeader(bytes));
   const TableSpec* table = FindTable(packed.header.table);
   if (table == nullptr) {
@@ -267,9 +294,10 @@ absl::StatusOr<DecodedBlock> DecodeBlock(std::string_view bytes) {
   block.batch = Batch::For(table->id, block.header.run);
   block.batch.interned = true;
   VarintReader in(body);
-  STEPSCOPE_RETURN_IF_ERROR(ReadLanes(in, block));
-  for (std::vector<int64_t>& column : block.batch.columns) column.resize(block.header.rows);
-  STEPSCOPE_RETURN_IF_ERROR(ColumnReader(*table, block).ReadAll(in));
+  STEPSCOPE_ASSIGN_OR_RETURN(const std::vector<StoredRows> stored, ReadLanes(in, lanes, block));
+  if (stored.empty() && !lanes.empty()) return block;
+  for (std::vector<int64_t>& column : block.batch.columns) column.resize(block.batch.rows());
+  STEPSCOPE_RETURN_IF_ERROR(ColumnReader(*table, stored, block).ReadAll(in));
   return block;
 }
 

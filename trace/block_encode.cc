@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoder of the block format. Each column picks, on a sample of its rows, the encoding with the fewest bytes; a column that is
-// 0 everywhere is not written at all. Hot path: block_bench prints its cost per row.
+// 0 everywhere is not written at all. Hot path: script/bench codec prints its cost per row.
 #include <fmt/format.h>
 #include <zstd.h>
 

@@ -7,9 +7,9 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/ingest/ring_state.h"
 
 namespace stepscope {
@@ -32,7 +32,7 @@ class SessionNames {
  private:
   std::unordered_set<std::string> texts_;
   uint64_t text_bytes_ = 0;
-  std::unordered_map<uint64_t, NameEntry> entries_;  ///< ring << 32 | id
+  absl::flat_hash_map<uint64_t, NameEntry> entries_;  ///< ring << 32 | id
   const std::string* empty_;
   const std::string* other_;
   const std::string* unknown_;

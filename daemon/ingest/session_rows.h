@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/ingest/session_names.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/pipeline/clock_registry.h"
@@ -90,9 +90,9 @@ class SessionRows {
   /// A batch being filled, with its dictionaries indexed.
   struct Table {
     Batch batch;
-    std::unordered_map<const std::string*, uint32_t> names;
-    std::unordered_map<const std::string*, uint32_t> metrics;
-    std::unordered_map<int32_t, uint32_t> threads;
+    absl::flat_hash_map<const std::string*, uint32_t> names;
+    absl::flat_hash_map<const std::string*, uint32_t> metrics;
+    absl::flat_hash_map<int32_t, uint32_t> threads;
   };
   Table Open(TableId table) const;
   uint32_t NameIn(Table& table, const std::string* text) const;

@@ -36,9 +36,8 @@ ClockMap::Slope ClockMap::SlopeAt(size_t index) const {
   return best;
 }
 
-ClockMap::Guess ClockMap::Extrapolate(size_t index, uint64_t ticks) const {
+ClockMap::Guess ClockMap::Extrapolate(size_t index, uint64_t ticks, const Slope& slope) const {
   const Point& from = points_[index];
-  const Slope slope = SlopeAt(index);
   const double away = TicksBetween(from.ticks, ticks) * slope.ns_per_tick;
   return {static_cast<double>(from.node_ns) + away, from.error_ns + 1 + std::abs(away) * (slope.relative_error + kDrift)};
 }
@@ -54,10 +53,10 @@ ClockMap::Guess ClockMap::Interpolate(size_t index, uint64_t ticks) const {
 }
 
 /// In the gap before a new segment: the older map holds, as it did for rows placed live, cut at the newer segment's start.
-ClockMap::Guess ClockMap::Between(size_t index, uint64_t ticks) const {
+ClockMap::Guess ClockMap::Between(size_t index, uint64_t ticks, const Slope& slope) const {
   const Point& next = points_[index + 1];
-  Guess guess = Extrapolate(index, ticks);
-  const Guess broken = Extrapolate(index, next.ticks);
+  Guess guess = Extrapolate(index, ticks, slope);
+  const Guess broken = Extrapolate(index, next.ticks, slope);
   guess.error_ns += std::abs(broken.node_ns - static_cast<double>(next.node_ns));
   guess.node_ns = std::min(guess.node_ns, static_cast<double>(next.node_ns));
   return guess;
@@ -100,28 +99,61 @@ void ClockMap::ThinOut() {
   if (kept > kMaxPoints) points_.erase(points_.begin(), points_.begin() + kMaxPoints / 2);
 }
 
+ClockMap::Stretch ClockMap::StretchOf(uint64_t ticks) const {
+  const auto after = std::ranges::upper_bound(points_, ticks, {}, &Point::ticks);
+  const auto index = static_cast<size_t>(after - points_.begin());
+  return {index, SlopeAt(index == 0 ? 0 : index - 1)};
+}
+
+bool ClockMap::Holds(const Stretch& stretch, uint64_t ticks) const {
+  return (stretch.after == 0 || points_[stretch.after - 1].ticks <= ticks) &&
+         (stretch.after == points_.size() || ticks < points_[stretch.after].ticks);
+}
+
+/// nullopt for a reading too far from every anchor.
+std::optional<PlacedTime> ClockMap::PlaceIn(const Stretch& stretch, uint64_t ticks) const {
+  Guess guess;
+  double away_ns = 0;
+  if (stretch.after == 0) {
+    guess = Extrapolate(0, ticks, stretch.slope);
+    away_ns = static_cast<double>(points_.front().node_ns) - guess.node_ns;
+  } else {
+    const size_t index = stretch.after - 1;
+    const bool last = stretch.after == points_.size();
+    if (last) {
+      guess = Extrapolate(index, ticks, stretch.slope);
+    } else {
+      guess = points_[stretch.after].starts_segment ? Between(index, ticks, stretch.slope) : Interpolate(index, ticks);
+    }
+    away_ns = guess.node_ns - static_cast<double>(points_[index].node_ns);
+    if (!last) away_ns = std::min(away_ns, static_cast<double>(points_[stretch.after].node_ns) - guess.node_ns);
+  }
+  if (!(away_ns <= kFarNs)) return std::nullopt;
+  return PlacedTime{{std::llround(guess.node_ns)}, std::llround(std::ceil(guess.error_ns))};
+}
+
 absl::StatusOr<PlacedTime> ClockMap::Place(SourceTicks source) const {
   if (identity()) return PlacedTime{{static_cast<int64_t>(source.ticks) + offset_ns_}, 0};
   if (points_.empty()) return absl::FailedPreconditionError("the clock has no anchor yet; its rows wait for the first one");
-  const auto after = std::ranges::upper_bound(points_, source.ticks, {}, &Point::ticks);
-  Guess guess;
-  double away_ns = 0;
-  if (after == points_.begin()) {
-    guess = Extrapolate(0, source.ticks);
-    away_ns = static_cast<double>(points_.front().node_ns) - guess.node_ns;
-  } else {
-    const size_t index = static_cast<size_t>(after - points_.begin()) - 1;
-    const bool last = after == points_.end();
-    if (last) {
-      guess = Extrapolate(index, source.ticks);
-    } else {
-      guess = after->starts_segment ? Between(index, source.ticks) : Interpolate(index, source.ticks);
+  if (const auto placed = PlaceIn(StretchOf(source.ticks), source.ticks)) return *placed;
+  return absl::OutOfRangeError("the reading is more than an hour from every anchor of its clock");
+}
+
+std::vector<std::optional<PlacedTime>> ClockMap::PlaceAll(std::span<const int64_t> readings) const {
+  std::vector<std::optional<PlacedTime>> placed(readings.size());
+  if (!identity() && (points_.empty() || readings.empty())) return placed;
+  Stretch stretch;
+  if (!identity()) stretch = StretchOf(static_cast<uint64_t>(readings[0]));
+  for (size_t i = 0; i < readings.size(); ++i) {
+    const auto ticks = static_cast<uint64_t>(readings[i]);
+    if (identity()) {
+      placed[i] = PlacedTime{{readings[i] + offset_ns_}, 0};
+      continue;
     }
-    away_ns = guess.node_ns - static_cast<double>(points_[index].node_ns);
-    if (!last) away_ns = std::min(away_ns, static_cast<double>(after->node_ns) - guess.node_ns);
+    if (!Holds(stretch, ticks)) stretch = StretchOf(ticks);
+    placed[i] = PlaceIn(stretch, ticks);
   }
-  if (!(away_ns <= kFarNs)) return absl::OutOfRangeError("the reading is more than an hour from every anchor of its clock");
-  return PlacedTime{{std::llround(guess.node_ns)}, std::llround(std::ceil(guess.error_ns))};
+  return placed;
 }
 
 }  // namespace stepscope

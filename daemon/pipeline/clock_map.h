@@ -14,6 +14,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +29,8 @@ class ClockMap {
 
   void Add(const ClockAnchor& anchor);
   absl::StatusOr<PlacedTime> Place(SourceTicks ticks) const;
+  /// The same for many readings, nullopt where Place fails; fast where neighbours fall between the same anchors.
+  std::vector<std::optional<PlacedTime>> PlaceAll(std::span<const int64_t> readings) const;
 
  private:
   struct Point {
@@ -39,6 +43,11 @@ class ClockMap {
     double ns_per_tick = 1.0;
     double relative_error = 1.0;
   };
+  /// A stretch of readings: from points_[after - 1] until before points_[after].
+  struct Stretch {
+    size_t after = 0;
+    Slope slope;  ///< at points_[after - 1], or at the first point before it
+  };
   struct Guess {
     double node_ns = 0;
     double error_ns = 0;
@@ -46,9 +55,13 @@ class ClockMap {
 
   bool identity() const { return rate_.relative_error == 0; }
   Slope SlopeAt(size_t index) const;
-  Guess Extrapolate(size_t index, uint64_t ticks) const;
+  Guess Extrapolate(size_t index, uint64_t ticks) const { return Extrapolate(index, ticks, SlopeAt(index)); }
+  Guess Extrapolate(size_t index, uint64_t ticks, const Slope& slope) const;
   Guess Interpolate(size_t index, uint64_t ticks) const;
-  Guess Between(size_t index, uint64_t ticks) const;
+  Guess Between(size_t index, uint64_t ticks, const Slope& slope) const;
+  Stretch StretchOf(uint64_t ticks) const;
+  bool Holds(const Stretch& stretch, uint64_t ticks) const;
+  std::optional<PlacedTime> PlaceIn(const Stretch& stretch, uint64_t ticks) const;
   bool Agrees(size_t index, const Point& point) const;
   void ThinOut();
 

@@ -38,6 +38,13 @@ absl::StatusOr<PlacedTime> ClockRegistry::Place(ClockId clock, SourceTicks ticks
   return found->second.Place(ticks);
 }
 
+std::vector<std::optional<PlacedTime>> ClockRegistry::PlaceAll(ClockId clock, std::span<const int64_t> readings) const {
+  const std::lock_guard lock(impl_->mu);
+  const auto found = impl_->clocks.find(clock);
+  if (found == impl_->clocks.end()) return std::vector<std::optional<PlacedTime>>(readings.size());
+  return found->second.PlaceAll(readings);
+}
+
 void ClockRegistry::Forget(ClockId clock) {
   const std::lock_guard lock(impl_->mu);
   impl_->clocks.erase(clock);

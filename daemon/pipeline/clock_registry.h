@@ -6,6 +6,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/time.h"
@@ -39,6 +42,8 @@ class ClockRegistry {
   /// NOT_FOUND for an unknown clock, FAILED_PRECONDITION before its first anchor, OUT_OF_RANGE for readings more than an hour
   /// from every anchor.
   absl::StatusOr<PlacedTime> Place(ClockId clock, SourceTicks ticks) const;
+  /// Readings of one clock at once, in any order; nullopt where Place would fail.
+  std::vector<std::optional<PlacedTime>> PlaceAll(ClockId clock, std::span<const int64_t> readings) const;
   void Forget(ClockId clock);
 
  private:

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/pipeline/open_block.h"
 
+#include <algorithm>
+
 #include "storage/keys.h"
 #include "trace/block.h"
 
 namespace stepscope {
 namespace {
 
-/// Row's end; tables without a duration end where they start.
-NodeTime EndOf(const TableSpec& spec, const Batch& batch, size_t row) {
-  const int64_t start = batch.columns[0][row];
-  const bool has_duration = spec.columns.size() > 1 && spec.columns[1].kind == ColumnKind::kDuration;
-  return {has_duration ? start + batch.columns[1][row] : start};
+/// Appends rows [first, first + rows).
+void AppendRows(const Batch& from, size_t first, size_t rows, Batch& to) {
+  const auto append = [&](const auto& source, auto& target) {
+    const auto begin = source.begin() + static_cast<std::ptrdiff_t>(first);
+    target.insert(target.end(), begin, begin + static_cast<std::ptrdiff_t>(rows));
+  };
+  append(from.lane, to.lane);
+  for (size_t c = 0; c < from.columns.size(); ++c) append(from.columns[c], to.columns[c]);
 }
 
 }  // namespace
@@ -31,12 +36,17 @@ OpenBlocks::Block& OpenBlocks::Get(Place place) {
 
 void OpenBlocks::Add(const Batch& batch) {
   const TableSpec& spec = *FindTable(batch.table);
-  for (size_t row = 0; row < batch.rows(); ++row) {
-    const NodeTime start{batch.columns[0][row]};
-    Block& block = Get({batch.table, SlotForRow(start, EndOf(spec, batch, row) - start)});
-    block.rows.lane.push_back(batch.lane[row]);
-    for (size_t c = 0; c < batch.columns.size(); ++c) block.rows.columns[c].push_back(batch.columns[c][row]);
+  const bool has_duration = spec.columns.size() > 1 && spec.columns[1].kind == ColumnKind::kDuration;
+  const auto slot_of = [&](size_t row) { return SlotForRow({batch.columns[0][row]}, has_duration ? batch.columns[1][row] : 0); };
+  for (size_t row = 0; row < batch.rows();) {
+    const uint32_t slot = slot_of(row);
+    Block& block = Get({batch.table, slot});
+    const size_t room = std::min(batch.rows() - row, kMaxBlockRows - block.rows.rows());
+    size_t alike = 1;
+    while (alike < room && slot_of(row + alike) == slot) ++alike;
+    AppendRows(batch, row, alike, block.rows);
     full_ |= block.rows.rows() >= kMaxBlockRows;
+    row += alike;
   }
 }
 

@@ -23,6 +23,15 @@ size_t RowsOf(const Delivery& delivery) {
   return rows;
 }
 
+/// Indices of a local dictionary become ids of the run; 0 for what points outside it.
+template <typename Id>
+void ToIds(const std::vector<Id>& ids, std::vector<int64_t>& column) {
+  for (int64_t& value : column) {
+    const auto index = static_cast<size_t>(value);
+    value = value >= 0 && index < ids.size() ? ids[index].value : 0;
+  }
+}
+
 }  // namespace
 
 struct Pipeline::Stage {
@@ -181,11 +190,8 @@ absl::Status Pipeline::Intern(Batch& batch) {
   for (uint32_t& lane : batch.lane) lane = entities[lane].value;
   const auto columns = FindTable(batch.table)->columns;
   for (size_t c = 0; c < columns.size(); ++c) {
-    for (int64_t& value : batch.columns[c]) {
-      const auto index = static_cast<size_t>(value);
-      if (columns[c].kind == ColumnKind::kName) value = value >= 0 && index < names.size() ? names[index].value : 0;
-      if (columns[c].kind == ColumnKind::kEntity) value = value >= 0 && index < entities.size() ? entities[index].value : 0;
-    }
+    if (columns[c].kind == ColumnKind::kName) ToIds(names, batch.columns[c]);
+    if (columns[c].kind == ColumnKind::kEntity) ToIds(entities, batch.columns[c]);
   }
   batch.names.clear();
   batch.entities.clear();

@@ -7,33 +7,49 @@
 namespace stepscope {
 namespace {
 
+using PlacedColumn = std::vector<std::optional<PlacedTime>>;
+
 bool DurationIsEndReading(TableId table) { return table == TableId::kSpan || table == TableId::kLoss; }
 
-std::optional<PlacedTime> Placed(const Batch& batch, const ClockRegistry& clocks, int64_t reading) {
-  const auto placed = clocks.Place(batch.clock, {static_cast<uint64_t>(reading)});
-  if (!placed.ok() || placed->time.ns < 0) return std::nullopt;
-  return *placed;
-}
-
-/// Rewrites one row in place; false = it has no place.
-bool PlaceRow(Batch& batch, const ClockRegistry& clocks, const TableSpec& spec, size_t row) {
-  int64_t start_error_ns = 0;
-  for (size_t c = 0; c < spec.columns.size(); ++c) {
-    int64_t& value = batch.columns[c][row];
-    const bool end_reading = c == 1 && DurationIsEndReading(batch.table);
-    if (spec.columns[c].kind != ColumnKind::kTime && !end_reading) continue;
-    const auto placed = Placed(batch, clocks, value);
-    if (!placed) return false;
-    if (end_reading) {
-      value = placed->time.ns - batch.columns[0][row];
-      if (value < -(start_error_ns + placed->error_ns)) return false;
-      value = std::max<int64_t>(value, 0);
+/// Puts node times into a column of readings; rows without a place are marked.
+PlacedColumn PlaceTimes(std::vector<int64_t>& column, ClockId clock, const ClockRegistry& clocks, std::vector<uint8_t>& lost) {
+  PlacedColumn placed = clocks.PlaceAll(clock, column);
+  for (size_t row = 0; row < column.size(); ++row) {
+    if (placed[row] && placed[row]->time.ns >= 0) {
+      column[row] = placed[row]->time.ns;
     } else {
-      value = placed->time.ns;
-      start_error_ns = placed->error_ns;
+      lost[row] = 1;
     }
   }
-  return true;
+  return placed;
+}
+
+/// Turns the readings at the end of the rows into durations. An end may lie before its start by what the map is unsure of.
+void PlaceEnds(Batch& batch, const ClockRegistry& clocks, const PlacedColumn& starts, std::vector<uint8_t>& lost) {
+  std::vector<int64_t>& column = batch.columns[1];
+  const PlacedColumn ends = PlaceTimes(column, batch.clock, clocks, lost);
+  for (size_t row = 0; row < column.size(); ++row) {
+    if (lost[row] != 0) continue;
+    const int64_t dur_ns = column[row] - batch.columns[0][row];
+    if (dur_ns < -(starts[row]->error_ns + ends[row]->error_ns)) lost[row] = 1;
+    column[row] = std::max<int64_t>(dur_ns, 0);
+  }
+}
+
+/// Takes the marked rows out and returns how many there were.
+size_t Remove(const std::vector<uint8_t>& lost, Batch& batch) {
+  const auto removed = static_cast<size_t>(std::ranges::count(lost, uint8_t{1}));
+  if (removed == 0) return 0;
+  size_t kept = 0;
+  for (size_t row = 0; row < lost.size(); ++row) {
+    if (lost[row] != 0) continue;
+    batch.lane[kept] = batch.lane[row];
+    for (auto& column : batch.columns) column[kept] = column[row];
+    ++kept;
+  }
+  batch.lane.resize(kept);
+  for (auto& column : batch.columns) column.resize(kept);
+  return removed;
 }
 
 }  // namespace
@@ -41,20 +57,16 @@ bool PlaceRow(Batch& batch, const ClockRegistry& clocks, const TableSpec& spec, 
 size_t PlaceBatch(Batch& batch, const ClockRegistry& clocks) {
   const TableSpec* spec = FindTable(batch.table);
   if (batch.clock == ClockId{} || spec == nullptr) return 0;
-  size_t kept = 0;
-  for (size_t row = 0; row < batch.rows(); ++row) {
-    if (!PlaceRow(batch, clocks, *spec, row)) continue;
-    if (kept != row) {
-      batch.lane[kept] = batch.lane[row];
-      for (auto& column : batch.columns) column[kept] = column[row];
-    }
-    ++kept;
+  std::vector<uint8_t> lost(batch.rows(), 0);
+  PlacedColumn starts;
+  for (size_t c = 0; c < spec->columns.size(); ++c) {
+    if (spec->columns[c].kind != ColumnKind::kTime) continue;
+    PlacedColumn placed = PlaceTimes(batch.columns[c], batch.clock, clocks, lost);
+    if (c == 0) starts = std::move(placed);
   }
-  const size_t removed = batch.rows() - kept;
-  batch.lane.resize(kept);
-  for (auto& column : batch.columns) column.resize(kept);
+  if (DurationIsEndReading(batch.table)) PlaceEnds(batch, clocks, starts, lost);
   batch.clock = {};
-  return removed;
+  return Remove(lost, batch);
 }
 
 }  // namespace stepscope

@@ -13,6 +13,8 @@ constexpr int64_t kSecondsPerMinute = 60;
 constexpr size_t kMinutesInMemory = 3;
 /// A row longer than this spreads over too many seconds to be believed; only its last day is rolled up.
 constexpr int64_t kLongestNs = 86'400 * kNsPerSecond;
+/// In the order of Rollup::Series.
+constexpr std::array<const char*, 5> kSeriesNames = {"running_ns", "runnable_ns", "switches", "steps", "lost"};
 
 }  // namespace
 
@@ -30,14 +32,20 @@ Rollup::Minute& Rollup::Get(uint32_t minute) {
   return it->second;
 }
 
-void Rollup::AddValue(int64_t second, const SeriesKey& key, int64_t value) {
+Rollup::Seconds& Rollup::SecondsOf(Minute& minute, SeriesKey key) {
+  const auto [known, is_new] = minute.known.try_emplace(uint64_t{static_cast<uint32_t>(key.series)} << 32 | key.entity);
+  if (is_new) known->second = &minute.series[{kSeriesNames[static_cast<size_t>(key.series)], key.entity}];
+  return *known->second;
+}
+
+void Rollup::AddValue(int64_t second, SeriesKey key, int64_t value) {
   if (second < 0 || value == 0) return;
   Minute& minute = Get(static_cast<uint32_t>(second / kSecondsPerMinute));
   minute.dirty = true;
-  minute.series[key][second % kSecondsPerMinute] += value;
+  SecondsOf(minute, key)[static_cast<size_t>(second % kSecondsPerMinute)] += value;
 }
 
-void Rollup::AddInterval(int64_t start_ns, int64_t end_ns, const SeriesKey& key) {
+void Rollup::AddInterval(int64_t start_ns, int64_t end_ns, SeriesKey key) {
   start_ns = std::max({start_ns, end_ns - kLongestNs, int64_t{0}});
   while (start_ns < end_ns) {
     const int64_t second = start_ns / kNsPerSecond;
@@ -54,15 +62,15 @@ void Rollup::Add(const Batch& batch, const std::function<EntityId(uint32_t)>& pr
       const uint32_t process = process_of(batch.lane[row]).value;
       const int64_t on = c[slice_column::kOn][row];
       const int64_t off = on + c[slice_column::kDur][row];
-      AddInterval(on, off, {"running_ns", process});
-      AddInterval(on - c[slice_column::kWait][row], on, {"runnable_ns", process});
-      AddValue(off / kNsPerSecond, {"switches", process}, 1);
+      AddInterval(on, off, {Series::kRunning, process});
+      AddInterval(on - c[slice_column::kWait][row], on, {Series::kRunnable, process});
+      AddValue(off / kNsPerSecond, {Series::kSwitches, process}, 1);
     } else if (batch.table == TableId::kSpan && c[span_column::kDomain][row] == static_cast<int64_t>(SpanDomain::kStep)) {
       const int64_t end = c[span_column::kStart][row] + c[span_column::kDur][row];
-      AddValue(end / kNsPerSecond, {"steps", process_of(batch.lane[row]).value}, 1);
+      AddValue(end / kNsPerSecond, {Series::kSteps, process_of(batch.lane[row]).value}, 1);
     } else if (batch.table == TableId::kLoss) {
       const int64_t end = c[loss_column::kStart][row] + c[loss_column::kDur][row];
-      AddValue(end / kNsPerSecond, {"lost", 0}, std::max<int64_t>(c[loss_column::kCount][row], 1));
+      AddValue(end / kNsPerSecond, {Series::kLost, 0}, std::max<int64_t>(c[loss_column::kCount][row], 1));
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "storage/store.h"
 #include "trace/batch.h"
@@ -33,15 +34,22 @@ class Rollup {
   void MarkStored();
 
  private:
-  using SeriesKey = std::pair<std::string, uint32_t>;  // name, entity
+  enum class Series : uint32_t { kRunning, kRunnable, kSwitches, kSteps, kLost };
+  struct SeriesKey {
+    Series series;
+    uint32_t entity;
+  };
+  using Seconds = std::array<int64_t, 60>;
   struct Minute {
     bool dirty = false;
-    std::map<SeriesKey, std::array<int64_t, 60>> series;
+    std::map<std::pair<std::string, uint32_t>, Seconds> series;  ///< by name and entity; names of other releases are kept
+    absl::flat_hash_map<uint64_t, Seconds*> known;               ///< of `series`, by SeriesKey: asked for with every row
   };
 
-  void AddValue(int64_t second, const SeriesKey& key, int64_t value);
-  void AddInterval(int64_t start_ns, int64_t end_ns, const SeriesKey& key);
+  void AddValue(int64_t second, SeriesKey key, int64_t value);
+  void AddInterval(int64_t start_ns, int64_t end_ns, SeriesKey key);
   Minute& Get(uint32_t minute);
+  static Seconds& SecondsOf(Minute& minute, SeriesKey key);
 
   const RunId run_;
   const std::function<std::string(uint32_t)> load_;

@@ -63,6 +63,12 @@ RunTotals WithEvicted(RunTotals totals, const std::map<TableId, LossAmount>& evi
 }
 
 EntityId RunState::ProcessOf(uint32_t lane) {
+  const auto [known, is_new] = process_of_.try_emplace(lane);
+  if (is_new) known->second = FindProcessOf(lane);
+  return known->second;
+}
+
+EntityId RunState::FindProcessOf(uint32_t lane) {
   const EntityKey key = entities.Find(EntityId{lane}).key;
   switch (key.kind) {
     case EntityKind::kProcess:

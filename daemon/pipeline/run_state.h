@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "daemon/pipeline/open_block.h"
 #include "daemon/pipeline/rollup.h"
@@ -35,6 +36,11 @@ struct RunState {
   RunTotals totals;
   bool totals_dirty = false;
   std::map<TableId, LossAmount> evicted;  ///< by retention, which stores its own loss rows
+
+ private:
+  EntityId FindProcessOf(uint32_t lane);
+
+  absl::flat_hash_map<uint32_t, EntityId> process_of_;  ///< what ProcessOf() said: keys of entities never change
 };
 
 /// `totals` as views show them: with what was evicted as loss, and less stored.

@@ -9,7 +9,7 @@
 namespace stepscope {
 
 absl::Status TableReader::ForEachBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
-                                       const std::function<bool(const Batch&)>& visit) const {
+                                       const std::function<bool(const Batch&)>& visit, std::span<const uint32_t> lanes) const {
   std::set<BlockKey> seen;
   if (live_ != nullptr) {
     for (const LiveBlock& live : live_->LiveBlocks(run, table)) {
@@ -17,17 +17,18 @@ absl::Status TableReader::ForEachBatch(RunId run, TableId table, NodeTime begin,
       if (!visit(*live.rows)) return absl::OkStatus();
     }
   }
-  return ForEachStoredBatch(run, table, begin, end,
-                            [&](const BlockKey& key, const Batch& batch) { return seen.contains(key) || visit(batch); });
+  return ForEachStoredBatch(
+      run, table, begin, end, [&](const BlockKey& key, const Batch& batch) { return seen.contains(key) || visit(batch); }, lanes);
 }
 
 absl::Status TableReader::ForEachStoredBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
-                                             const std::function<bool(const BlockKey&, const Batch&)>& visit) const {
+                                             const std::function<bool(const BlockKey&, const Batch&)>& visit,
+                                             std::span<const uint32_t> lanes) const {
   absl::Status damaged;
   STEPSCOPE_RETURN_IF_ERROR(store_->ForEachBlock(run, table, begin, end, [&](const BlockKey& key, std::string_view bytes) {
     const auto header = PeekHeader(bytes);
     if (header.ok() && (header->max_time < begin || header->min_time >= end)) return true;
-    const auto block = DecodeBlock(bytes);
+    const auto block = DecodeBlock(bytes, lanes);
     if (!block.ok()) {
       damaged = block.status();
       return true;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,13 +47,15 @@ class TableReader {
   TableReader(const Store* store, const LiveRows* live) : store_(store), live_(live) {}
 
   /// Interned batches that may hold rows overlapping [begin, end); rows outside that range can be among them. Lanes are not
-  /// ordered among each other and batches not by time. `visit` returns false to stop.
+  /// ordered among each other and batches not by time. `visit` returns false to stop. With `lanes` (ascending) other lanes' rows
+  /// may be left out, which makes stored blocks much cheaper to read.
   absl::Status ForEachBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
-                            const std::function<bool(const Batch&)>& visit) const;
+                            const std::function<bool(const Batch&)>& visit, std::span<const uint32_t> lanes = {}) const;
 
   /// Only what the store holds, with its keys: what an upload part is made of.
   absl::Status ForEachStoredBatch(RunId run, TableId table, NodeTime begin, NodeTime end,
-                                  const std::function<bool(const BlockKey&, const Batch&)>& visit) const;
+                                  const std::function<bool(const BlockKey&, const Batch&)>& visit,
+                                  std::span<const uint32_t> lanes = {}) const;
 
  private:
   const Store* store_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -32,8 +33,12 @@ struct Row {
 class FirstRows {
  public:
   FirstRows(size_t limit, bool newest_first) : limit_(limit), newest_first_(newest_first) {}
-  void Add(Row row) {
+  /// A row that starts then is counted; false when it cannot be among the first, so nobody needs to make it.
+  bool Count(int64_t start) {
     ++total_;
+    return !last_start_ || (newest_first_ ? start >= *last_start_ : start <= *last_start_);
+  }
+  void Add(Row row) {
     rows_.push_back(std::move(row));
     if (rows_.size() >= 2 * limit_ + 1024) Trim();
   }
@@ -54,11 +59,13 @@ class FirstRows {
     if (rows_.size() <= limit_) return;
     std::nth_element(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(limit_), rows_.end(), Order());
     rows_.resize(limit_);
+    if (!rows_.empty()) last_start_ = std::max_element(rows_.begin(), rows_.end(), Order())->start;
   }
 
   const size_t limit_;
   const bool newest_first_;
   std::vector<Row> rows_;
+  std::optional<int64_t> last_start_;  ///< of the rows kept, once there are as many as asked for
   uint64_t total_ = 0;
 };
 
@@ -134,6 +141,7 @@ void CollectRows(const Batch& batch, const TableSpec& table, const std::set<uint
     const int64_t start = batch.columns[0][i];
     if (!Touches(start, has_dur ? batch.columns[1][i] : 0, range)) continue;
     if (!lanes.empty() && !lanes.contains(batch.lane[i])) continue;
+    if (!rows->Count(start)) continue;
     Row row{start, batch.lane[i], {}};
     row.values.reserve(table.columns.size());
     for (const auto& column : batch.columns) row.values.push_back(column[i]);
@@ -212,9 +220,11 @@ absl::Status QueryHandlers::GetSlices(Call& call, const v1::GetSlicesRequest& re
   const std::set<uint32_t> wanted(request.lanes().begin(), request.lanes().end());
   const uint32_t limit = request.limit() == 0 ? kDefaultRows : std::min(request.limit(), kMostRows);
 
+  const std::vector<uint32_t> lane_list(wanted.begin(), wanted.end());
   FirstRows first(limit, request.newest_first());
-  STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, table->id, range.rows, &call.budget, response->mutable_holes(),
-                                     [&](const Batch& batch) { CollectRows(batch, *table, wanted, range.rows, &first); }));
+  STEPSCOPE_RETURN_IF_ERROR(ScanRows(
+      parts_, job, table->id, range.rows, &call.budget, response->mutable_holes(),
+      [&](const Batch& batch) { CollectRows(batch, *table, wanted, range.rows, &first); }, lane_list));
   const LaneFacts lanes(*parts_.dictionary, *parts_.jobs, job.run);
   STEPSCOPE_RETURN_IF_ERROR(FillHoles(parts_, job, lanes, range.rows, &call.budget, response->mutable_holes()));
 

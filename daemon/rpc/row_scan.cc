@@ -30,12 +30,13 @@ absl::StatusOr<QueryRange> RangeOf(const JobSnapshot& job, int64_t begin_ns, int
 }
 
 absl::Status ScanRows(const RpcParts& parts, const JobSnapshot& job, TableId table, TimeRange range, QueryBudget* budget,
-                      Holes* holes, const std::function<void(const Batch&)>& visit) {
+                      Holes* holes, const std::function<void(const Batch&)>& visit, std::span<const uint32_t> lanes) {
   if (!budget->Spend(0)) return absl::OkStatus();
-  absl::Status status = parts.reader->ForEachBatch(job.run, table, range.begin, range.end, [&](const Batch& batch) {
+  const auto spend = [&](const Batch& batch) {
     visit(batch);
     return budget->Spend(batch.rows());
-  });
+  };
+  absl::Status status = parts.reader->ForEachBatch(job.run, table, range.begin, range.end, spend, lanes);
   if (!absl::IsDataLoss(status)) return status;
   v1::Hole* hole = holes->Add();
   hole->set_start_ns(range.begin.ns);

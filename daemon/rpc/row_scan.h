@@ -5,6 +5,7 @@
 #include <google/protobuf/repeated_ptr_field.h>
 
 #include <functional>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "analysis/time_range.h"
@@ -25,9 +26,9 @@ absl::StatusOr<QueryRange> RangeOf(const JobSnapshot& job, int64_t begin_ns, int
 using Holes = google::protobuf::RepeatedPtrField<v1::Hole>;
 
 /// Batches of the newest run of `job` until the budget is spent (then budget->exhausted()). Stored blocks that cannot be
-/// decoded become a hole instead of an error.
+/// decoded become a hole instead of an error. With `lanes` (ascending) rows of other lanes may be left out.
 absl::Status ScanRows(const RpcParts& parts, const JobSnapshot& job, TableId table, TimeRange range, QueryBudget* budget,
-                      Holes* holes, const std::function<void(const Batch&)>& visit);
+                      Holes* holes, const std::function<void(const Batch&)>& visit, std::span<const uint32_t> lanes = {});
 
 /// Loss rows that touch `range`, at most 1,000.
 absl::Status FillHoles(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range,
