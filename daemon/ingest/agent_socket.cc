@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -20,6 +21,7 @@
 namespace stepscope {
 namespace {
 
+constexpr size_t kAcceptAtOnce = 64;   // then whoever drives it may pause
 constexpr size_t kMaxDescriptors = 8;  // a peer may send more than the one we take; all are closed
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
@@ -110,9 +112,15 @@ void AgentSocket::Watch(int epoll_fd) {
   epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, listener_.get(), &event);
 }
 
+void AgentSocket::Pause(bool paused) {
+  if (paused == std::exchange(paused_, paused)) return;
+  epoll_event event{paused ? 0u : EPOLLIN, {.fd = listener_.get()}};
+  epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, listener_.get(), &event);
+}
+
 bool AgentSocket::OnReadable(int fd, int64_t now_ns) {
   if (fd == listener_.get()) {
-    Accept(now_ns);
+    Accept(now_ns, kAcceptAtOnce);
     return true;
   }
   if (!waiting_.contains(fd)) return false;
@@ -121,7 +129,7 @@ bool AgentSocket::OnReadable(int fd, int64_t now_ns) {
 }
 
 void AgentSocket::ServeAll(int64_t now_ns) {
-  Accept(now_ns);
+  Accept(now_ns, SIZE_MAX);
   std::vector<int> fds;
   fds.reserve(waiting_.size());
   for (const auto& [fd, peer] : waiting_) fds.push_back(fd);
@@ -138,8 +146,8 @@ void AgentSocket::Expire(int64_t now_ns) {
                 [&](const auto& user) { return user.second.waiting == 0 && now_ns - user.second.filled_ns > 60 * kNsPerSecond; });
 }
 
-void AgentSocket::Accept(int64_t now_ns) {
-  while (true) {
+void AgentSocket::Accept(int64_t now_ns, size_t most) {
+  for (size_t accepted = 0; accepted < most; ++accepted) {
     unique_fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.ok() && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!connection.ok()) {

@@ -30,9 +30,11 @@ class AgentSocket {
  public:
   struct Limits {
     int64_t hello_timeout_ns = 5'000'000'000;
-    size_t waiting_per_user = 64;    ///< connections without a complete hello
-    double hellos_per_second = 200;  ///< of one user, after a burst
-    double hello_burst = 4096;
+    size_t waiting_per_user = 64;  ///< connections without a complete hello
+    /// Of one user, after a burst. A process that is gone when its hello is refused loses what it recorded, so these lie above
+    /// what a machine forks.
+    double hellos_per_second = 1000;
+    double hello_burst = 16384;
   };
   struct Events {
     std::function<void(HelloPeer)> hello;
@@ -53,6 +55,8 @@ class AgentSocket {
 
   /// Adds what must be watched to `epoll_fd`; the data of each event is the descriptor.
   void Watch(int epoll_fd);
+  /// Leaves those who connect in the kernel's queue, their hellos with them, until it is told to accept again.
+  void Pause(bool paused);
   /// True when `fd` was one of its own and has been served.
   bool OnReadable(int fd, int64_t now_ns);
   /// Closes peers that took too long.
@@ -78,7 +82,7 @@ class AgentSocket {
   };
 
   AgentSocket(std::string path, Limits limits, Events events, unique_fd listener);
-  void Accept(int64_t now_ns);
+  void Accept(int64_t now_ns, size_t most);
   bool AdmitUser(uint32_t uid, int64_t now_ns);
   void ReadHello(int fd);
   /// Next bytes of a hello; false = nothing there now. A reason in `refusal` ends the peer.
@@ -93,6 +97,7 @@ class AgentSocket {
   unique_fd listener_;
   bool leaves_path_ = false;
   int epoll_fd_ = -1;
+  bool paused_ = false;
   std::map<int, Waiting> waiting_;
   std::map<uint32_t, User> users_;
 };

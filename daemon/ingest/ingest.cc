@@ -31,6 +31,8 @@
 namespace stepscope {
 namespace {
 
+/// Each holds the memory of its rings. Beyond, whoever connects waits: a machine can fork faster than it can store.
+constexpr size_t kMostDying = 1024;
 constexpr double kHelloWidthNs = 200'000;  // an agent reads its counter, then does other things, then CLOCK_MONOTONIC
 
 int64_t NowNs() { return ReadClockNs(CLOCK_MONOTONIC); }
@@ -173,7 +175,7 @@ void IngestCore::Stop() {
 /// Nobody to look after for a while: the thread sleeps until somebody connects.
 int IngestCore::PollMs() const {
   constexpr int kIdleMs = 10'000;
-  const bool idle = sessions_.All().empty() && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
+  const bool idle = sessions_.size() == 0 && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
   return idle ? kIdleMs : static_cast<int>(options_.poll_ns / kNsPerMillisecond);
 }
 
@@ -184,6 +186,7 @@ void IngestCore::Loop() {
     if (count > 0) last_event_ns_ = NowNs();
     for (int i = 0; i < count; ++i) OnEvent(events[static_cast<size_t>(i)].data.fd);
     socket_->Expire(NowNs());
+    socket_->Pause(sessions_.dying() >= kMostDying);
     PostPoll();
   }
 }
@@ -192,12 +195,12 @@ void IngestCore::OnEvent(int fd) {
   if (fd == wake_.get()) {
     eventfd_t ignored;
     eventfd_read(wake_.get(), &ignored);
-    socket_->ServeAll(NowNs());
     std::vector<std::function<void()>> asked;
     {
       const std::lock_guard lock(asked_mu_);
       asked.swap(asked_);
     }
+    if (!asked.empty()) socket_->ServeAll(NowNs());
     for (auto& task : asked) work_->Post(std::move(task));
     return;
   }
@@ -205,6 +208,7 @@ void IngestCore::OnEvent(int fd) {
   const auto died = deaths_.extract(fd);
   if (died.empty()) return;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  sessions_.MarkDying(died.mapped());
   work_->Post([session = died.mapped()] { session->Finish(); });
 }
 
@@ -228,7 +232,7 @@ std::optional<Refusal> IngestCore::TakeHello(HelloPeer& peer) {
     Answer(known, std::move(peer.connection));
     return std::nullopt;
   }
-  if (sessions_.size() >= options_.max_sessions) return Refusal{STEPSCOPE_HELLO_BUSY, "too many sessions"};
+  if (sessions_.living() >= options_.max_sessions) return Refusal{STEPSCOPE_HELLO_BUSY, "too many sessions"};
   SessionBirth birth{std::move(peer.hello), *std::move(process), *std::move(file), {}, 0};
   ProcessKey& key = birth.process.key;
   if (key.start_ticks == 0) key = parts_.jobs->SeenProcess(key, birth.process.uid);
@@ -305,12 +309,13 @@ absl::StatusOr<SessionPtr> IngestCore::NewSession(SessionBirth birth) {
 /// The run the process belongs to. A forked child that ended before its hello was read has no ancestry left to look at: it
 /// belongs to the run of the process it was forked from.
 absl::StatusOr<RunId> IngestCore::RunOf(const Hello& hello, const PeerProcess& process) const {
-  const SessionPtr parent = hello.message.parent_session_known != 0 ? sessions_.ById(hello.parent()) : nullptr;
-  const bool parent_counts = parent != nullptr && parent->peer().uid == process.uid;
+  std::optional<SessionTable::Origin> parent;
+  if (hello.message.parent_session_known != 0) parent = sessions_.OriginOf(hello.parent());
+  if (parent && parent->uid != process.uid) parent.reset();
   const bool is_gone = process.key.start_ticks == 0;
-  if (parent_counts && is_gone) return parent->identity().run;
+  if (parent && is_gone) return parent->run;
   auto run = parts_.jobs->RunForSession(process.key, process.uid, hello.facts);
-  return !run.ok() && parent_counts ? parent->identity().run : run;
+  return !run.ok() && parent ? parent->run : run;
 }
 
 int64_t IngestCore::ClockOffset(const Hello& hello, const PeerProcess& process) const {
@@ -352,6 +357,7 @@ void IngestCore::Answer(const SessionPtr& session, unique_fd connection) {
 void IngestCore::WatchDeath(const SessionPtr& session) {
   const int pidfd = session->peer().pidfd.get();
   if (pidfd < 0) {
+    sessions_.MarkDying(session);
     work_->Post([session] { session->Finish(); });
     return;
   }
@@ -389,6 +395,7 @@ void IngestCore::PollAll() {
   const bool anchor = now_ns - anchored_ns_ >= kNsPerSecond;
   if (anchor) anchored_ns_ = now_ns;
   for (const SessionPtr& session : sessions_.All()) {
+    if (session->finished()) continue;
     const SessionIdentity& identity = session->identity();
     const auto own = anchor ? TickReading::Read(identity.clock_kind) : std::nullopt;
     if (own) parts_.clocks->AddAnchor(identity.clock, {own->ticks, own->width_ticks, own->node + -identity.clock_offset_ns});
@@ -398,14 +405,13 @@ void IngestCore::PollAll() {
 
 /// exec() replaces the image under a session: its file and socket are gone with the old image, its pid lives on.
 void IngestCore::SupersedeOthers(const SessionPtr& session) {
-  for (const SessionPtr& other : sessions_.All()) {
-    if (other != session && other->peer().key == session->peer().key) other->Supersede();
-  }
+  for (const SessionPtr& other : sessions_.Siblings(session)) other->Supersede();
 }
 
 void IngestCore::Over(const SessionPtr& session) {
   park_.Forget(session->identity().session);
   sessions_.Remove(session);
+  if (sessions_.dying() + 1 == kMostDying) eventfd_write(wake_.get(), 1);  // there is room again
   parts_.clocks->Forget(session->identity().clock);
   session->Disconnect(absl::OkStatus());
 }

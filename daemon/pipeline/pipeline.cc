@@ -16,6 +16,7 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kRetryNs = kNsPerSecond;
+constexpr size_t kMostStoredPositions = 1 << 16;
 
 size_t RowsOf(const Delivery& delivery) {
   size_t rows = 1;
@@ -152,8 +153,11 @@ void Pipeline::Process(Delivery& delivery) {
     }
   }
   for (PositionRow& position : delivery.positions) {
-    auto& latest = positions_[{position.session, position.ring}];
-    latest = std::move(position);
+    const std::pair ring(position.session, position.ring);
+    const auto stored = stored_positions_.find(ring);
+    const bool same = stored != stored_positions_.end() && stored->second <= position.position;
+    ring_waits_ |= position.position - (same ? stored->second : 0) >= options_.seal_ring_bytes;
+    positions_[ring] = std::move(position);
   }
   std::ranges::move(delivery.session_names, std::back_inserter(session_names_));
   if (delivery.on_stored) callbacks_.push_back(std::move(delivery.on_stored));
@@ -249,12 +253,7 @@ void Pipeline::Describe(const EntityNote& note) {
 
 bool Pipeline::SealDue(NodeTime now) const {
   if (!pending_ || now < retry_after_) return false;
-  if (now - first_pending_ >= options_.seal_after_ns) return true;
-  for (const auto& [key, row] : positions_) {
-    const auto stored = stored_positions_.find(key);
-    const uint64_t base = stored == stored_positions_.end() || stored->second > row.position ? 0 : stored->second;
-    if (row.position - base >= options_.seal_ring_bytes) return true;
-  }
+  if (ring_waits_ || now - first_pending_ >= options_.seal_after_ns) return true;
   const std::lock_guard lock(mu_);
   return std::ranges::any_of(runs_, [](const auto& run) { return run.second->open.AnyFull(); });
 }
@@ -315,8 +314,11 @@ void Pipeline::SealAll() {
     state->rollup.MarkStored();
   }
   lock.unlock();
+  // Of sessions long over, too: forgetting them all now and then makes one seal come early.
+  if (stored_positions_.size() > kMostStoredPositions) stored_positions_.clear();
   for (const PositionRow& row : seal->positions) stored_positions_[{row.session, row.ring}] = row.position;
   positions_.clear();
+  ring_waits_ = false;
   session_names_.clear();
   pending_ = false;
   for (auto& callback : std::exchange(callbacks_, {})) callback(committed);

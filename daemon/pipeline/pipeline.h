@@ -106,6 +106,7 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   std::vector<std::function<void(const absl::Status&)>> callbacks_;
   NodeTime first_pending_;
   bool pending_ = false;
+  bool ring_waits_ = false;  ///< some ring has seal_ring_bytes and more that are not acknowledged
   NodeTime retry_after_;
   std::thread thread_;
 };
