@@ -4,7 +4,7 @@
 import pytest
 from recorded_twice import FULL, PROGRAMS
 
-ROUNDS = 400 if FULL else 10
+ROUNDS = 100 if FULL else 6
 
 
 @pytest.mark.parametrize("way", ["close_range", "close_loop", "dup2"])

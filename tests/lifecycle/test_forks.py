@@ -23,12 +23,20 @@ def make(recorder, way, children, busy=0, annotations=2, **run):
 def test_forks_at_full_speed(recorder):
     children = 10000 if FULL else 1000
     ledger = make(recorder, "fork", children)
-    assert recorder.check_books(ledger) == (1 + children + 2 * children, 0)
+    stored, lost = recorder.check_books(ledger)
+    print(
+        f"{children} forks: {stored} spans stored, {lost} records lost, {ledger.unheard} of them by processes without a daemon"
+    )
+    if children <= 1000:  # fewer than wait in the kernel's queue, whatever the daemon's speed
+        assert lost == 0
+    assert 2 * stored + lost == 2 * (1 + 3 * children)
+    assert len(recorder.last_runs) == 1
 
 
 def test_processes_that_begin_and_end_while_the_daemon_is_stopped(recorder):
     ledger = make(recorder, "fork", CHILDREN, around=recorder.stopped)
     assert recorder.check_books(ledger) == (1 + 3 * CHILDREN, 0)
+    assert len(recorder.last_runs) == 1, "children that nobody saw alive belong to their parent's job"
 
 
 @pytest.mark.parametrize("way", ["vfork", "vfork_exec", "clone", "spawn", "grandchild", "inside"])

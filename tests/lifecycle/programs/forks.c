@@ -46,6 +46,7 @@ __attribute__((noreturn)) static void BeChild(void) {
   is_stray_copy = 0;
   StartSeries();
   AnnotateTimes(annotations);
+  NoteUnheard();
   _exit(0);
 }
 
