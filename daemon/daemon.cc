@@ -195,13 +195,12 @@ void RunningDaemon::StartPipeline() {
   Pipeline::Options options;
   options.admit = [this](uint64_t bytes) { retention_->Admit(bytes); };
   pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, options);
-  Retention::Parts parts{
-      store_.get(),
-      pipeline_.get(),
-      &clock_,
-      [this] { return RetainedRuns(*jobs_, boot_id_); },
-      [this] { return FreeBytes(config_.store_path); },
-      [this](RunId run, TableId table, uint64_t rows, uint64_t bytes) { pipeline_->NoteEvicted(run, table, rows, bytes); }};
+  Retention::Parts parts{store_.get(),
+                         pipeline_.get(),
+                         &clock_,
+                         [this] { return RetainedRuns(*jobs_, boot_id_); },
+                         [this] { return FreeBytes(config_.store_path); },
+                         [this](RunId run) { pipeline_->NoteEvicted(run); }};
   retention_ = std::make_unique<Retention>(std::move(parts), RetentionFrom(config_));
   pipeline_->Start();
 }

@@ -36,8 +36,8 @@ constexpr std::array<FamilySpec, kFamilies> kSpecs = {{
     {"position", 1 * kMiB, rocksdb::kNoCompression},
     {"upload", 1 * kMiB, rocksdb::kNoCompression},
 }};
-/// Small enough that blocks of slow tables are blobs too: table files are small (below), and a store of many gigabytes must not need
-/// a hundred thousand of them.
+/// Small enough that blocks of slow tables are blobs too: table files are small (below), and a store of many gigabytes must not
+/// need a hundred thousand of them.
 constexpr uint64_t kMinBlobBytes = 512;
 constexpr std::string_view kFormatSetting = "store_format";
 

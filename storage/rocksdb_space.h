@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Giving disk space back. Blocks of 512 bytes and more are blobs: deleting their keys frees nothing until compaction has dropped the
-// references, and a blob file goes only when nothing in it is referred to any more. A young blob file holds what every table
+// Giving disk space back. Blocks of 512 bytes and more are blobs: deleting their keys frees nothing until compaction has dropped
+// the references, and a blob file goes only when nothing in it is referred to any more. A young blob file holds what every table
 // wrote during some seconds; compaction of one table's keys moves that table's blobs into files of their own, which later go
 // whole. So each blob is moved about once, whatever is evicted in which order.
 //

@@ -334,13 +334,12 @@ void Pipeline::Forget(RunId run) {
   runs_.erase(run.value);
 }
 
-void Pipeline::NoteEvicted(RunId run, TableId table, uint64_t rows, uint64_t bytes) {
+void Pipeline::NoteEvicted(RunId run) {
+  // Read again, not added: whoever loads the run between the commit and this call has seen the new rows.
+  auto evicted = LoadEvicted(*store_, run);
   const std::lock_guard lock(mu_);
-  RunState* state = State(run);
-  if (state == nullptr) return;
-  LossAmount& amount = state->evicted[table];
-  amount.count += static_cast<int64_t>(rows);
-  amount.bytes += static_cast<int64_t>(bytes);
+  const auto it = runs_.find(run.value);
+  if (it != runs_.end() && evicted.ok()) it->second->evicted = *std::move(evicted);
 }
 
 RunState* Pipeline::State(RunId run) const {

@@ -50,8 +50,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   absl::Status Health() const;
   /// A run is being deleted: drop its memory.
   void Forget(RunId run);
-  /// Rows of the run were removed from the store, and a loss row says so; for Totals().
-  void NoteEvicted(RunId run, TableId table, uint64_t rows, uint64_t bytes);
+  /// Rows of the run were removed from the store, and loss rows there say so; for Totals(). Called by one thread.
+  void NoteEvicted(RunId run);
 
   bool Deliver(Delivery delivery) override;
   std::vector<LiveBlock> LiveBlocks(RunId run, TableId table) const override;

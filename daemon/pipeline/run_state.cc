@@ -9,7 +9,6 @@
 #include "storage/keys.h"
 
 namespace stepscope {
-namespace {
 
 absl::StatusOr<std::map<TableId, LossAmount>> LoadEvicted(const Store& store, RunId run) {
   std::map<TableId, LossAmount> evicted;
@@ -22,8 +21,6 @@ absl::StatusOr<std::map<TableId, LossAmount>> LoadEvicted(const Store& store, Ru
   }));
   return evicted;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<RunState>> RunState::Load(const Store& store, RunId run) {
   STEPSCOPE_ASSIGN_OR_RETURN(const uint32_t next_seq, store.NextSeq(run, kShard));

@@ -43,6 +43,8 @@ struct RunState {
   absl::flat_hash_map<uint32_t, EntityId> process_of_;  ///< what ProcessOf() said: keys of entities never change
 };
 
+/// What retention removed from the run, as its loss rows in the store say.
+absl::StatusOr<std::map<TableId, LossAmount>> LoadEvicted(const Store& store, RunId run);
 /// `totals` as views show them: with what was evicted as loss, and less stored.
 RunTotals WithEvicted(RunTotals totals, const std::map<TableId, LossAmount>& evicted);
 

@@ -48,7 +48,7 @@ class Retention {
     const Clock* clock;
     std::function<std::vector<RetainedRun>()> runs;
     std::function<uint64_t()> free_bytes;  ///< of the store's file system
-    std::function<void(RunId, TableId, uint64_t rows, uint64_t bytes)> evicted;
+    std::function<void(RunId)> evicted;    ///< after rows of it were removed
   };
   Retention(Parts parts, const RetentionRules& rules);
   ~Retention();

@@ -262,9 +262,7 @@ absl::Status RunEviction::Commit(Round& round) {
   }
   seal.meta.push_back({RunMetaKind("retention", run_), std::string(kCursorsId), EncodeCursors()});
   STEPSCOPE_RETURN_IF_ERROR(seams_.store->Commit(seal));
-  for (const Round::Side& side : round.sides) {
-    if (side.evicted.rows > 0) seams_.evicted(run_, round.table, side.evicted.rows, side.evicted.bytes);
-  }
+  if (round.sides[0].evicted.rows + round.sides[1].evicted.rows > 0) seams_.evicted(run_);
   return absl::OkStatus();
 }
 

@@ -53,8 +53,8 @@ class RunEviction {
   struct Seams {
     Store* store;
     const RunDictionary* dictionary;
-    /// After each commit, for the totals of the run.
-    std::function<void(RunId, TableId, uint64_t rows, uint64_t bytes)> evicted;
+    /// After each commit that removed rows, for the totals of the run.
+    std::function<void(RunId)> evicted;
   };
   RunEviction(Seams seams, RunId run, const EvidenceRules& rules);
   ~RunEviction();

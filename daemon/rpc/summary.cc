@@ -90,7 +90,9 @@ bool TurnsWereEvicted(const RpcParts& parts, RunId run) {
 
 int64_t KnownAsleepNs(const std::map<WaitKey, WaitSum>& waits) {
   int64_t asleep_ns = 0;
-  for (const auto& [key, sum] : waits) asleep_ns += IsAsleep(key.cause) ? sum.ns : 0;
+  for (const auto& [key, sum] : waits) {
+    if (IsAsleep(key.cause) && key.cause != WaitCause::kNotRecorded) asleep_ns += sum.ns;
+  }
   return asleep_ns;
 }
 

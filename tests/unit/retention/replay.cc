@@ -288,13 +288,12 @@ ReplayResult Replay(const ReplayPlan& plan) {
   options.queue_rows = 20'000;  // a real source waits for its rows too
   options.admit = [&](uint64_t bytes) { retention->Admit(bytes); };
   Pipeline pipeline(store.get(), &clocks, &clock, options);
-  Retention::Parts parts{
-      store.get(),
-      &pipeline,
-      &clock,
-      [] { return std::vector<RetainedRun>{{kRun, false, true, {}}}; },
-      [] { return uint64_t{1} << 50; },
-      [&](RunId run, TableId table, uint64_t rows, uint64_t bytes) { pipeline.NoteEvicted(run, table, rows, bytes); }};
+  Retention::Parts parts{store.get(),
+                         &pipeline,
+                         &clock,
+                         [] { return std::vector<RetainedRun>{{kRun, false, true, {}}}; },
+                         [] { return uint64_t{1} << 50; },
+                         [&](RunId run) { pipeline.NoteEvicted(run); }};
   RetentionRules rules;
   rules.max_bytes = plan.max_bytes;
   rules.raw_ns = plan.raw_ns;
@@ -314,7 +313,8 @@ ReplayResult Replay(const ReplayPlan& plan) {
     if (plan.progress) {
       fmt::print("{:5.2f} days: {:6.1f} MB on disk, {:5.1f} MB resident, {:5.1f} MB allocated\n", result.samples.back().days,
                  static_cast<double>(result.samples.back().disk_bytes) / 1e6,
-                 static_cast<double>(result.samples.back().rss_bytes) / 1e6, static_cast<double>(mallinfo2().uordblks + mallinfo2().hblkhd) / 1e6);
+                 static_cast<double>(result.samples.back().rss_bytes) / 1e6,
+                 static_cast<double>(mallinfo2().uordblks + mallinfo2().hblkhd) / 1e6);
       fflush(stdout);
     }
   }
