@@ -39,6 +39,7 @@ std::optional<KeyRange> NextToMove(const Garbage& found, std::set<std::string>& 
   for (const bool exact : {true, false}) {
     if (!exact && found.garbage * 4 <= found.total) break;  // it would move much that is live
     for (const rocksdb::LevelMetaData& level : found.files.levels) {
+      if (level.level == 0) continue;  // such a file spans all keys: moving what it touches would be moving everything at once
       for (const rocksdb::SstFileMetaData& table : level.files) {
         const uint64_t oldest = table.oldest_blob_file_number;
         if (oldest == 0) continue;
