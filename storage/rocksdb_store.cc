@@ -182,7 +182,12 @@ absl::Status RocksDbStore::Commit(const Seal& seal) {
 
 absl::Status RocksDbStore::Sync() {
   if (options_.read_only) return absl::FailedPreconditionError(fmt::format("store {} was opened read-only", options_.path));
-  return Wrap(open_->db().FlushWAL(/*sync=*/true), "sync the write-ahead log");
+  const absl::MutexLock lock(&commit_mutex_);
+  // A log whose last write failed must not be touched again: RocksDB asserts that, and so ends the process. Commit() resumes.
+  if (failed_) return absl::UnavailableError(fmt::format("store {}: not synced: the last write failed", options_.path));
+  const rocksdb::Status status = open_->db().FlushWAL(/*sync=*/true);
+  failed_ = !status.ok();
+  return Wrap(status, "sync the write-ahead log");
 }
 
 absl::Status RocksDbStore::Scan(Family family, const std::string& begin, const std::string& end, const KeyVisit& visit) const {
