@@ -307,12 +307,12 @@ absl::StatusOr<SessionPtr> IngestCore::NewSession(SessionBirth birth) {
 }
 
 /// The run the process belongs to. A forked child that ended before its hello was read has no ancestry left to look at: it
-/// belongs to the run of the process it was forked from.
+/// belongs to the run of the process it was forked from, even if that one was killed with it.
 absl::StatusOr<RunId> IngestCore::RunOf(const Hello& hello, const PeerProcess& process) const {
   std::optional<SessionTable::Origin> parent;
   if (hello.message.parent_session_known != 0) parent = sessions_.OriginOf(hello.parent());
   if (parent && parent->uid != process.uid) parent.reset();
-  const bool is_gone = process.key.start_ticks == 0;
+  const bool is_gone = process.key.start_ticks == 0 || !ReadStartTicks(process.key.pid).ok();
   if (parent && is_gone) return parent->run;
   auto run = parts_.jobs->RunForSession(process.key, process.uid, hello.facts);
   return !run.ok() && parent ? parent->run : run;
