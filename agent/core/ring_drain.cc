@@ -12,9 +12,9 @@ void RingDrain::Open(RingFile* file) {
 }
 
 bool RingDrain::Next(RingSpan* span) {
-  for (uint32_t i = 0; i < file_->ring_count(); ++i) {
+  for (uint32_t i = 0; i < file_->rings_used(); ++i) {
     uint32_t ring = turn_;
-    turn_ = turn_ + 1 == file_->ring_count() ? 0 : turn_ + 1;
+    turn_ = turn_ + 1 >= file_->rings_used() ? 0 : turn_ + 1;
     if (file_->state(ring) == STEPSCOPE_RING_FREE) continue;
     uint64_t head = Head(ring);
     uint64_t from = sent_[ring];
@@ -45,7 +45,7 @@ uint64_t RingDrain::WholeRecordsEnd(uint32_t ring, uint64_t from, uint64_t limit
 
 uint64_t RingDrain::WaitingBytes() const {
   uint64_t waiting = 0;
-  for (uint32_t ring = 0; ring < file_->ring_count(); ++ring) {
+  for (uint32_t ring = 0; ring < file_->rings_used(); ++ring) {
     if (file_->state(ring) == STEPSCOPE_RING_FREE) continue;
     uint64_t head = Head(ring);
     if (head > sent_[ring]) waiting += head - sent_[ring];
@@ -61,9 +61,9 @@ void RingDrain::Stored(uint32_t ring, uint32_t generation, uint64_t position) {
 }
 
 void RingDrain::Restart(const stepscope_hello_position* stored, uint32_t count) {
-  for (uint32_t ring = 0; ring < file_->ring_count(); ++ring) sent_[ring] = Head(ring);
+  for (uint32_t ring = 0; ring < file_->rings_used(); ++ring) sent_[ring] = Head(ring);
   for (uint32_t i = 0; i < count; ++i) Stored(stored[i].ring, stored[i].generation, stored[i].position);
-  for (uint32_t ring = 0; ring < file_->ring_count(); ++ring) sent_[ring] = file_->descriptor(ring)->tail;
+  for (uint32_t ring = 0; ring < file_->rings_used(); ++ring) sent_[ring] = file_->descriptor(ring)->tail;
 }
 
 bool RingDrain::Drained(uint32_t ring) const { return Head(ring) == file_->descriptor(ring)->tail; }

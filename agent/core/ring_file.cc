@@ -129,6 +129,13 @@ bool RingFile::Claim(uint32_t slot) {
                                      __ATOMIC_RELAXED);
 }
 
+// Before the first record of the ring is committed, so whoever sees the record finds the ring.
+void RingFile::NoteUsed(uint32_t slot) {
+  uint32_t used = rings_used();
+  while (used <= slot && !__atomic_compare_exchange_n(&rings_used_, &used, slot + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+  }
+}
+
 void RingFile::Describe(uint32_t slot, uint64_t offset, uint64_t bytes, int32_t tid, const char comm[16], uint64_t ticks) {
   stepscope_ring_descriptor* d = descriptor(slot);
   d->data_offset = offset;
@@ -146,6 +153,7 @@ uint32_t RingFile::AcquireThreadRing(int32_t tid, const char comm[16], uint64_t 
       __atomic_store_n(&descriptor(slot)->state, STEPSCOPE_RING_FREE, __ATOMIC_RELEASE);
       return kNone;
     }
+    NoteUsed(slot);
     Describe(slot, offset, thread_ring_bytes_, tid, comm, ticks);
     return slot;
   }

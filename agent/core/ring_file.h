@@ -44,6 +44,8 @@ class RingFile {
   uint8_t* data(uint32_t slot) const { return base_ + descriptor(slot)->data_offset; }
   uint32_t state(uint32_t slot) const { return __atomic_load_n(&descriptor(slot)->state, __ATOMIC_ACQUIRE); }
   uint32_t ring_count() const { return ring_count_; }  // the sender's included
+  // One past the highest ring that ever had an owner: those behind it need no look, and each look costs a cache miss.
+  uint32_t rings_used() const { return __atomic_load_n(&rings_used_, __ATOMIC_ACQUIRE); }
   uint64_t file_bytes() const { return file_bytes_; }
   uint8_t* base() const { return base_; }
   HeldFd& fd() { return fd_; }
@@ -52,6 +54,7 @@ class RingFile {
   Failure MakeSealedMemory();
   void WriteHeader(const uint8_t session[16], uint32_t clock_kind);
   bool Claim(uint32_t slot);
+  void NoteUsed(uint32_t slot);
   void Describe(uint32_t slot, uint64_t offset, uint64_t bytes, int32_t tid, const char comm[16], uint64_t ticks);
   bool MakePagesPresent(uint64_t offset, uint64_t bytes);
   uint64_t ThreadRingOffset(uint32_t slot) const;
@@ -60,6 +63,7 @@ class RingFile {
   uint64_t file_bytes_ = 0;
   uint64_t thread_ring_bytes_ = 0;
   uint32_t ring_count_ = 0;
+  uint32_t rings_used_ = kSenderRing + 1;  // atomic
   HeldFd fd_;
 };
 

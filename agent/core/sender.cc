@@ -183,7 +183,7 @@ bool Sender::HostHasEnded() {
 
 void Sender::RetireGoneThreads() {
   const int32_t pid = ProcessId();
-  for (uint32_t ring = 1; ring < parts_.file->ring_count(); ++ring) {
+  for (uint32_t ring = 1; ring < parts_.file->rings_used(); ++ring) {
     if (parts_.file->state(ring) != STEPSCOPE_RING_ACTIVE) continue;
     int32_t tid = __atomic_load_n(&parts_.file->descriptor(ring)->tid, __ATOMIC_ACQUIRE);
     constexpr long kProbe = 0;
@@ -192,7 +192,7 @@ void Sender::RetireGoneThreads() {
 }
 
 void Sender::RecycleDrainedRings() {
-  for (uint32_t ring = 1; ring < parts_.file->ring_count(); ++ring) {
+  for (uint32_t ring = 1; ring < parts_.file->rings_used(); ++ring) {
     if (parts_.file->state(ring) != STEPSCOPE_RING_RETIRED) continue;
     if (!parts_.writers[ring].TellLoss() || !drain_.Drained(ring)) continue;
     __atomic_fetch_add(&recycles_, 1, __ATOMIC_SEQ_CST);

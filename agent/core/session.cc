@@ -311,7 +311,7 @@ uint64_t Session::Lost() const {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const uint64_t recycles = sender_.recycles();
     lost = early + __atomic_load_n(&file_.header()->no_ring_lost, __ATOMIC_RELAXED) + sender_.past_lost();
-    for (uint32_t ring = 0; ring < file_.ring_count(); ++ring) {
+    for (uint32_t ring = 0; ring < file_.rings_used(); ++ring) {
       lost += __atomic_load_n(&file_.descriptor(ring)->lost_records, __ATOMIC_SEQ_CST);
     }
     if (recycles % 2 == 0 && recycles == sender_.recycles()) break;
@@ -323,7 +323,7 @@ bool Session::Flush(int timeout_ms) {
   if (!Usable()) return false;
   uint64_t heads[STEPSCOPE_RING_SLOTS];
   uint32_t generations[STEPSCOPE_RING_SLOTS];
-  const uint32_t count = file_.ring_count();
+  const uint32_t count = file_.rings_used();
   for (uint32_t ring = 0; ring < count; ++ring) {
     generations[ring] = __atomic_load_n(&file_.descriptor(ring)->generation, __ATOMIC_ACQUIRE);
     heads[ring] = __atomic_load_n(&file_.descriptor(ring)->head, __ATOMIC_ACQUIRE);
