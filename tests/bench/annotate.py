@@ -136,11 +136,11 @@ in round ones the extreme rounds. A round that lost a record would be an error.
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="few turns: whether it works, not what it costs")
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
-    options.batches, options.turns = (5, 5) if options.quick else (60, 40)
+    options.batches, options.turns = (5, 5) if options.quick else (15, 20)
     load = os.getloadavg()[0]
     publish(page(options, load, *measure(options)), options.write)
 

@@ -129,11 +129,11 @@ bootstrap interval, in round ones the extreme rounds. Bytes are the same in ever
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="short runs: whether it works, not what it costs")
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
-    options.seconds = 0.01 if options.quick else 0.1
+    options.seconds = 0.01 if options.quick else 0.05
     load = os.getloadavg()[0]
     publish(page(options, load, *measure(options)), options.write)
 

@@ -15,7 +15,7 @@ from measure.daemon import AGENTS_ONLY, Daemon, Rpc, folder
 from measure.interval import estimate, verdict
 from measure.machine import heading, publish, status_mb, table
 
-RATES = [500_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000]
+RATES = [500_000, 1_000_000, 2_000_000, 3_000_000]
 DAEMON_CPU, WRITER_CPU = 1, 0
 PINNED = ["taskset", "-c", str(DAEMON_CPU)]
 
@@ -142,13 +142,13 @@ the agent counted as lost, is an error.
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--quick", action="store_true", help="two short loads, a small job: whether it works")
     parser.add_argument("--full", action="store_true", help="a job of 100,000,000 rows")
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     options.rates = RATES[:2] if options.quick else RATES
-    options.seconds = 1 if options.quick else 3
+    options.seconds = 1 if options.quick else 2
     options.build_rate = 500_000 if options.quick else 1_000_000
     options.rows = 10**8 if options.full else 10**6 if options.quick else 10**7
     options.marks, options.questions = (10, 5) if options.quick else (100, 100)

@@ -93,7 +93,7 @@ def account(steps):
         # A span is two records; counters of the job lie in the same table as the node's, and are far fewer than this counts.
         records = 2 * tables["span"]["rows"]
         return Account(
-            job=sum(process["running_ns"] for process in report["processes"]) / 1e9,
+            job=report["cpus"]["running_ns"] / 1e9,
             daemon=daemon_s,
             sender=report["overhead"]["sender_cpu_ns"] / 1e9,
             bpf=bpf_s,
@@ -204,7 +204,7 @@ def main():
     options = parser.parse_args()
     if not PYTHON:
         raise SystemExit("there is no PyTorch (script/bootstrap --torch)")
-    options.steps, options.blocks, options.block_steps = (20, 8, 3) if options.quick else (100, 400, 4)
+    options.steps, options.blocks, options.block_steps = (20, 8, 3) if options.quick else (60, 400, 4)
     load = os.getloadavg()[0]
     accounts = []
     for number in range(options.rounds):

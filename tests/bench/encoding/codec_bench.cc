@@ -4,6 +4,7 @@
 //   codec_bench [--benchmark_…]         ns per row are items_per_second turned over; the counter "bytes" is per row
 //   codec_bench rows SHAPE ROWS FILE    the rows of a shape as int64 columns, lane first, for other formats to encode;
 //                                       prints the names of the columns
+//   codec_bench store SPANS             writes, decodes and stores a ring once, for tools that count instructions; prints rows
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <zstd.h>
@@ -108,6 +109,13 @@ int WriteRows(std::string_view shape_name, size_t rows, const char* path) {
   return 2;
 }
 
+int StoreOnce(uint64_t spans) {
+  RingStore store;
+  store.Add(DecodeRing(WriteRing(spans)));
+  fmt::print("{}\n", store.Totals().rows);
+  return 0;
+}
+
 }  // namespace
 }  // namespace stepscope::bench
 
@@ -115,6 +123,7 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "rows") {
     return stepscope::bench::WriteRows(argv[2], std::strtoul(argv[3], nullptr, 10), argv[4]);
   }
+  if (argc == 3 && std::string_view(argv[1]) == "store") return stepscope::bench::StoreOnce(std::strtoul(argv[2], nullptr, 10));
   stepscope::bench::Register();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

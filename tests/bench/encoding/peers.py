@@ -30,7 +30,7 @@ def parquet(table):
         compression="zstd",
         compression_level=1,
         use_dictionary=False,
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in table.column_names},
+        column_encoding=dict.fromkeys(table.column_names, "DELTA_BINARY_PACKED"),
         row_group_size=BLOCK_ROWS,
         write_statistics=False,
     )

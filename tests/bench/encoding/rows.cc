@@ -138,7 +138,8 @@ Batch Counters(size_t rows) {
     const int64_t now = 1'000'000'000 + tick * 100'000'000 + chance.Ns(60'000, 0.4);
     for (uint32_t m = 0; m < kMetrics; ++m) {
       const bool grows = m % 2 == 0;
-      value[m] = grows ? value[m] + std::round(std::abs(50'000 + 9'000 * chance.Normal())) : 40 + std::round(8 * chance.Normal()) / 4;
+      value[m] =
+          grows ? value[m] + std::round(std::abs(50'000 + 9'000 * chance.Normal())) : 40 + std::round(8 * chance.Normal()) / 4;
       batch.Append(m + 1, {now + m * 300 + chance.Below(200), m + 1, std::bit_cast<int64_t>(value[m]), 0});
     }
   }
