@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an annotation costs: the C pair beside an empty call, Python beside an empty context object, nvtx, PyTorch, OpenTelemetry.
 
-    script/bench annotate [--rounds N] [--quick] [--write docs/measurements/annotate.md]
+script/bench annotate [--rounds N] [--quick] [--write docs/measurements/annotate.md]
 """
 
 import argparse
@@ -53,7 +53,9 @@ def measure(options):
         for number in range(options.rounds):
             c_rounds.append(c_round(daemon, options.batches))
             python_rounds.append(python_round(daemon, options.turns))
-            print(f"round {number + 1}/{options.rounds}: C {c_rounds[-1]}, Python {python_rounds[-1]['ns']}", flush=True)
+            print(
+                f"round {number + 1}/{options.rounds}: C {c_rounds[-1]}, Python {python_rounds[-1]['ns']}", flush=True
+            )
     return c_rounds, python_rounds
 
 
@@ -116,13 +118,15 @@ def token_claim(rounds):
 
 
 def page(options, load, c_rounds, python_rounds):
-    versions = ", ".join(f"{name} {version}" for name, version in python_rounds[0]["versions"].items()) or "none installed"
+    versions = (
+        ", ".join(f"{name} {version}" for name, version in python_rounds[0]["versions"].items()) or "none installed"
+    )
     quick = " --quick" if options.quick else ""
     return f"""{heading("What an annotation costs", f"script/bench annotate --rounds {options.rounds}{quick}", load)}
 Peers: {versions}; CPython {".".join(map(str, sys.version_info[:3]))}.
 A round is one process of C and one of Python beside one daemon that stores everything; inside a process everything is measured
-in turns, and its figure is the median over turns. Cells are the median over rounds, in square brackets its 95 % bootstrap interval,
-in round ones the extreme rounds. A round that lost a record would be an error.
+in turns, and its figure is the median over turns. Cells are the median over rounds, in square brackets its 95 % bootstrap
+interval, in round ones the extreme rounds. A round that lost a record would be an error.
 
 {c_part(c_rounds)}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes and CPU per row of our blocks beside Parquet and Arrow IPC, and of the way from ring records to the store.
 
-    script/bench codec [--rounds N] [--quick] [--write docs/measurements/codec.md]
+script/bench codec [--rounds N] [--quick] [--write docs/measurements/codec.md]
 """
 
 import argparse
@@ -110,9 +110,9 @@ def page(options, load, ours, theirs):
     quick = " --quick" if options.quick else ""
     claims = "\n".join(byte_claims(ours))
     return f"""{heading("Bytes and CPU per stored row", f"script/bench codec --rounds {options.rounds}{quick}", load)}
-pyarrow {peers.pyarrow.__version__}, one thread. Rows are made up (`tests/bench/encoding/rows.h` says how), {peers.BLOCK_ROWS:,} of them
-in one block, row group or record batch, in lane order. Cells are CPU ns a row: the median over rounds, in square brackets its 95 %
-bootstrap interval, in round ones the extreme rounds. Bytes are the same in every round.
+pyarrow {peers.pyarrow.__version__}, one thread. Rows are made up (`tests/bench/encoding/rows.h` says how),
+{peers.BLOCK_ROWS:,} of them in one block, row group or record batch, in lane order. Cells are CPU ns a row: the median over
+rounds, in square brackets its 95 % bootstrap interval, in round ones the extreme rounds. Bytes are the same in every round.
 
 | rows | format | bytes a row | encode ns | decode ns |
 | --- | --- | --- | --- | --- |
@@ -122,7 +122,8 @@ bootstrap interval, in round ones the extreme rounds. Bytes are the same in ever
 
 {ring_part(ours)}
 
-- Encoding a block sorts its rows into lane order first; Parquet and Arrow are given sorted rows. Arrow reads into its own columns.
+- Encoding a block sorts its rows into lane order first; Parquet and Arrow are given sorted rows. Arrow reads into its
+  own columns.
 - Command: `codec_bench --benchmark_min_time={options.seconds}`, once a round.
 """
 

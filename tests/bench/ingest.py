@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real daemon under real agents: rows a second without loss, CPU a row, memory, lag, query latency, conversion to Parquet.
 
-    script/bench ingest [--rounds N] [--quick] [--full] [--write docs/measurements/ingest.md]
+script/bench ingest [--rounds N] [--quick] [--full] [--write docs/measurements/ingest.md]
 """
 
 import argparse
@@ -17,6 +17,14 @@ from measure.machine import heading, publish, status_mb, table
 
 RATES = [500_000, 1_000_000, 2_000_000, 3_000_000]
 DAEMON_CPU, WRITER_CPU = 1, 0
+LOAD_COLUMNS = [
+    "rows/s",
+    "runs",
+    "records lost, worst run",
+    "daemon CPU ns a row",
+    "writers' CPU ns a row",
+    "daemon RSS MB, peak",
+]
 PINNED = ["taskset", "-c", str(DAEMON_CPU)]
 
 
@@ -93,7 +101,7 @@ def load_part(seen, idle_mb):
     rss = max(one.rss_mb for rate in whole for one in seen[rate]) if whole else 0
     return f"""## Load
 
-{table(["rows/s", "runs", "records lost, worst run", "daemon CPU ns a row", "writers' CPU ns a row", "daemon RSS MB, peak"], rows)}
+{table(LOAD_COLUMNS, rows)}
 
 - Zero loss with the daemon on one CPU at 1,000,000 rows/s, aim 3,000,000: {met(best >= 1_000_000, best >= 3_000_000)}
   (highest rate tried without loss: {best:,}).
@@ -118,7 +126,8 @@ def stored_part(options, built, lag, asked, converted):
 
 {table(["question", "p50 ms", "p99 ms", "asked"], rows)}
 
-- Range query of 1 s of one lane in {size} at most 50 ms, aim 10: {met(one_lane <= 50, one_lane <= 10)} (p99 {one_lane:.1f}){small}.
+- Range query of 1 s of one lane in {size} at most 50 ms, aim 10: {met(one_lane <= 50, one_lane <= 10)}
+  (p99 {one_lane:.1f}){small}.
 - Live lag of an annotation, p99 at most 1,000 ms, aim 250: {met(late <= 1000, late <= 250)} (p50 {percentile(lag, 0.5):.0f},
   p99 {late:.0f} of {len(lag)}; asked every 10 ms, the time to ask is in it).
 - Conversion to Parquet at least 2,000,000 rows/s of one core, aim 6,000,000: {met(per_second >= 2e6, per_second >= 6e6)}
@@ -129,10 +138,10 @@ def page(options, load_average, seen, idle_mb, job):
     flags = "".join(f" --{name}" for name in ("quick", "full") if getattr(options, name))
     return f"""{heading("A daemon under load", f"script/bench ingest --rounds {options.rounds}{flags}", load_average)}
 The daemon runs on CPU {DAEMON_CPU} alone, the threads that annotate on CPU {WRITER_CPU}; the agent's own thread goes where it
-likes, as it does everywhere. Each run is a fresh daemon on an empty store in memory and {options.seconds} s of `span_load 32 RATE
-{options.seconds}`: 32 threads of one process, nested spans, three of four with a number. Cells are medians over runs, in square brackets
-the 95 % bootstrap interval, in round ones the extreme runs. A run in which stored rows are not exactly those written, less those
-the agent counted as lost, is an error.
+likes, as it does everywhere. Each run is a fresh daemon on an empty store in memory and `span_load 32 RATE {options.seconds}`,
+{options.seconds} s of nested spans of 32 threads of one process, three of four with a number. Cells are medians over runs, in
+square brackets the 95 % bootstrap interval, in round ones the extreme runs. A run in which stored rows are not exactly
+those written, less those the agent counted as lost, is an error.
 
 {load_part(seen, idle_mb)}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What recording costs a training job: all CPU accounted to it, and step time with recording toggled block by block.
 
-    script/bench overhead [--rounds N] [--quick] [--write docs/measurements/overhead.md]
+script/bench overhead [--rounds N] [--quick] [--write docs/measurements/overhead.md]
 """
 
 import argparse
@@ -125,7 +125,9 @@ def toggled(blocks, steps):
             TOGGLE_EXAMPLES=str(ROOT / "examples"),
         )
         command = torchrun(ROOT / "tests" / "bench" / "toggling" / "train.py", "--batch", "6")
-        training = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+        training = subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
         serve_toggles(rpc, training.pid, ask, answer)
         lines = training.communicate()[0].decode().split("\n")
         if training.returncode != 0:
@@ -169,23 +171,29 @@ def page(options, load, accounts, pairs):
 
 ## Accounted CPU
 
-`stepscope run -- torchrun --nproc-per-node 2 examples/train_ddp.py --steps {options.steps}` beside a daemon that is up, OMP_NUM_THREADS=1,
-everything recorded; {options.rounds} runs. CPU seconds from the start of the command until the last row is stored: the median over
-runs, in square brackets its 95 % bootstrap interval, in round ones the extreme runs.
+`stepscope run -- torchrun --nproc-per-node 2 examples/train_ddp.py --steps {options.steps}` beside a daemon that is up,
+OMP_NUM_THREADS=1, everything recorded; {options.rounds} runs. CPU seconds from the start of the command until the last row is
+stored: the median over runs, in square brackets its 95 % bootstrap interval, in round ones the extreme runs.
 
 {table(["who", "CPU seconds"], rows)}
 
-- Accounted CPU at most {100 * MOST_SHARE} % of the job's CPU: {verdict(share, 100 * MOST_SHARE)} ({share.low:.2f} … {share.high:.2f} %).
+- Accounted CPU at most {100 * MOST_SHARE} % of the job's CPU: {verdict(share, 100 * MOST_SHARE)}
+  ({share.low:.2f} … {share.high:.2f} %).
 - {statistics.median(one.records for one in accounts):,.0f} records a run.
 
 ## Step time, recording toggled inside one run
 
-{len(pairs)} pairs of a recorded and an unrecorded block, {options.block_steps} steps each, in random order within a pair; the first step of a
-block, in which recording begins or ends, is left out. Recorded: a job of the process tree (StartJob … EndJob), steps annotated.
+{len(pairs)} pairs of a recorded and an unrecorded block, {options.block_steps} steps each, in random order within a pair;
+the first step of a block, in which recording begins or ends, is left out. Recorded: a job of the process tree
+(StartJob … EndJob), steps annotated.
 
 - Step time recorded to not recorded, paired: {toggle.text(4)}: {toggle_claim(toggle)}.
-- Median step: {statistics.median(on for on, _ in pairs) / 1e6:.2f} ms recorded, {statistics.median(off for _, off in pairs) / 1e6:.2f} ms not.
+- Median step: {median_ms(0, pairs):.2f} ms recorded, {median_ms(1, pairs):.2f} ms not.
 """
+
+
+def median_ms(side, pairs):
+    return statistics.median(pair[side] for pair in pairs) / 1e6
 
 
 def toggle_claim(toggle):
@@ -209,7 +217,9 @@ def main():
     accounts = []
     for number in range(options.rounds):
         accounts.append(account(options.steps))
-        print(f"round {number + 1}/{options.rounds}: {accounts[-1]}, share {100 * accounts[-1].share:.2f} %", flush=True)
+        print(
+            f"round {number + 1}/{options.rounds}: {accounts[-1]}, share {100 * accounts[-1].share:.2f} %", flush=True
+        )
     publish(page(options, load, accounts, toggled(options.blocks, options.block_steps)), options.write)
 
 

@@ -26,7 +26,11 @@ def load(daemon, rate, seconds, threads=32, cpus=()):
     pin = ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
     command = [*pin, BUILD / "tests" / "span_load", threads, rate, seconds]
     out = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, check=True, env=daemon.agent_environment(STEPSCOPE_JOB=JOB)
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=daemon.agent_environment(STEPSCOPE_JOB=JOB),
     ).stdout
     spans, lost, writer_ns = map(int, out.split())
     cpu = daemon.cpu_s() - cpu

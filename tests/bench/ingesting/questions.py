@@ -27,7 +27,8 @@ def latencies(rpc, count):
     source = random.Random(1)
 
     def second():
-        begin = source.randrange(job.start_node_ns + SECOND_NS, max(job.end_node_ns - 2 * SECOND_NS, job.start_node_ns + 2 * SECOND_NS))
+        first = job.start_node_ns + SECOND_NS
+        begin = source.randrange(first, max(job.end_node_ns - 2 * SECOND_NS, first + SECOND_NS))
         return {"begin_ns": begin, "end_ns": begin + SECOND_NS}
 
     questions = {
@@ -55,12 +56,16 @@ def latencies(rpc, count):
 def lags(daemon, rpc, count):
     """ms from each mark to the first answer that holds it; asked every 10 ms."""
     command = [sys.executable, str(HERE / "marks.py"), str(count), "0.1"]
-    marks = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=daemon.agent_environment(STEPSCOPE_JOB=JOB))
+    marks = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=daemon.agent_environment(STEPSCOPE_JOB=JOB)
+    )
     seen = []
     for line in marks.stdout:
         number, at = map(int, line.split())
         request = rpc.messages.GetSlicesRequest(job=JOB, table="span", begin_ns=at, limit=100000)
-        while not any(row.name.startswith("lag") and number_of(row) == number for row in rpc.query.GetSlices(request).slices):
+        while not any(
+            row.name.startswith("lag") and number_of(row) == number for row in rpc.query.GetSlices(request).slices
+        ):
             if time.monotonic_ns() - at > 10 * SECOND_NS:
                 raise RuntimeError(f"mark {number} cannot be read after 10 s")
             time.sleep(0.01)

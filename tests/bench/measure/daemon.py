@@ -23,7 +23,17 @@ class Daemon:
     def __init__(self, data_dir, *settings, prefix=()):
         self.data_dir = pathlib.Path(data_dir)
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        words = [*prefix, BIN / "stepscoped", "--private", "--data-dir", self.data_dir, "--port", "0", "--http-port", "0"]
+        words = [
+            *prefix,
+            BIN / "stepscoped",
+            "--private",
+            "--data-dir",
+            self.data_dir,
+            "--port",
+            "0",
+            "--http-port",
+            "0",
+        ]
         for setting in settings:
             words += ["--set", setting]
         self.command = list(map(str, words))
@@ -60,7 +70,12 @@ class Daemon:
         return status_mb(self.pid, "VmRSS")
 
     def agent_environment(self, **more):
-        return {**os.environ, "STEPSCOPE_SOCKET": self.facts()["agent_socket"], "PYTHONPATH": str(BUILD / "python"), **more}
+        return {
+            **os.environ,
+            "STEPSCOPE_SOCKET": self.facts()["agent_socket"],
+            "PYTHONPATH": str(BUILD / "python"),
+            **more,
+        }
 
     def cli(self, *words):
         command = [BIN / "stepscope", "--data-dir", self.data_dir, *words]
@@ -90,8 +105,8 @@ class Rpc:
         out = pathlib.Path(work) / "proto"
         out.mkdir(exist_ok=True)
         sources = [ROOT / "proto" / "stepscope" / "v1" / f"{name}.proto" for name in ("types", "query", "control")]
-        made = protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={out}", f"--grpc_python_out={out}", *map(str, sources)])
-        if made != 0:
+        outputs = [f"--python_out={out}", f"--grpc_python_out={out}"]
+        if protoc.main(["protoc", f"-I{ROOT / 'proto'}", *outputs, *map(str, sources)]) != 0:
             raise RuntimeError("protoc failed")
         sys.path.insert(0, str(out))
         from stepscope.v1 import control_pb2, control_pb2_grpc, query_pb2, query_pb2_grpc

@@ -61,6 +61,6 @@ def ratio(with_tracer, without):
 
 
 def verdict(seen, budget, aim=None):
-    """"met", "missed" or "not shown" for the floor, and whether the aim is met too."""
+    """ "met", "missed" or "not shown" for the floor, and whether the aim is met too."""
     said = seen.against(budget)
     return said + ", aim met" if said == "met" and aim is not None and seen.high < aim else said

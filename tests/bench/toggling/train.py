@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo training in blocks of steps, recorded or not, as the order of blocks says; rank 0 asks for each change and waits.
 
-Run by torchrun from script/bench overhead with TOGGLE_ORDER (one letter a block: r recorded, n not), TOGGLE_STEPS (steps a block),
-TOGGLE_ASK and TOGGLE_ANSWER (FIFOs). Annotations are made in recorded blocks only. Rank 0 prints "letter, ns a step" for each
-block: the mean of its steps but the first, in which the change settles.
+Run by torchrun from script/bench overhead with TOGGLE_ORDER (one letter a block: r recorded, n not), TOGGLE_STEPS (steps a
+block), TOGGLE_ASK and TOGGLE_ANSWER (FIFOs). Annotations are made in recorded blocks only. Rank 0 prints "letter, ns a step" for
+each block: the mean of its steps but the first, in which the change settles.
 """
 
 import os
