@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "trace/dense_index.h"
@@ -48,14 +49,28 @@ bool LanesAreSorted(const LaneCount& count, const std::vector<int64_t>& start) {
   return true;
 }
 
-/// The slow way: sorts the rows of every lane by start and writes their new positions.
+/// Sorts rows by start. Spans come in order of their ends, an outer one a few rows behind its first inner one: insertion moves
+/// each a few places where sorting anew would look at all of them; rows in no order at all are sorted after a bounded try.
+template <typename Before>
+void SortNearlySorted(std::span<uint32_t> rows, Before before) {
+  size_t moves_left = 16 * rows.size();
+  for (size_t i = 1; i < rows.size(); ++i) {
+    const uint32_t row = rows[i];
+    size_t at = i;
+    for (; at > 0 && moves_left > 0 && before(row, rows[at - 1]); --at, --moves_left) rows[at] = rows[at - 1];
+    rows[at] = row;
+    if (moves_left == 0) return std::sort(rows.begin(), rows.end(), before);
+  }
+}
+
+/// Sorts the rows of every lane by start and writes their new positions.
 void SortLanes(LaneOrder& order, const std::vector<int64_t>& start) {
   std::vector<uint32_t> row_at(start.size());
   for (uint32_t row = 0; row < row_at.size(); ++row) row_at[order.position_of[row]] = row;
   for (const LaneRange& lane : order.lanes) {
-    const auto first = row_at.begin() + lane.first_row;
     // Ties by row: rows of equal start stay as they came.
-    std::sort(first, first + lane.rows, [&](uint32_t a, uint32_t b) { return std::pair(start[a], a) < std::pair(start[b], b); });
+    SortNearlySorted(std::span(row_at).subspan(lane.first_row, lane.rows),
+                     [&](uint32_t a, uint32_t b) { return start[a] != start[b] ? start[a] < start[b] : a < b; });
   }
   for (uint32_t position = 0; position < row_at.size(); ++position) order.position_of[row_at[position]] = position;
 }
