@@ -110,6 +110,16 @@ void RingStore::Add(std::vector<Delivery> deliveries) {
   if (!pipeline_->Drain().ok()) abort();
 }
 
-TableTotal RingStore::Totals() const { return pipeline_->Totals(kRun).tables[TableId::kSpan]; }
+TableTotal RingStore::Totals() const {
+  TableTotal total = pipeline_->Totals(kRun).tables[TableId::kSpan];
+  total.rows = 0;
+  const TableReader reader(store_.get(), pipeline_.get());
+  const absl::Status read = reader.ForEachBatch(kRun, TableId::kSpan, {0}, {INT64_MAX / 2}, [&](const Batch& batch) {
+    total.rows += batch.rows();
+    return true;
+  });
+  if (!read.ok()) abort();
+  return total;
+}
 
 }  // namespace stepscope::bench

@@ -26,7 +26,7 @@ class RingStore {
   ~RingStore();
   /// Rows of `deliveries` are committed when it returns.
   void Add(std::vector<Delivery> deliveries);
-  /// Of the table span.
+  /// Of the table span, rows counted by reading them back.
   TableTotal Totals() const;
 
  private:
