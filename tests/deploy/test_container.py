@@ -22,6 +22,9 @@ pytestmark = pytest.mark.full
 
 RIGHTS = "BPF,PERFMON,SYS_PTRACE,DAC_READ_SEARCH"
 ANNOTATOR = ROOT / "tests/e2e/annotator.py"
+PAGE = (ROOT / "docs/operations.md").read_text()
+# podman asks for its own limits, which a machine without CAP_SYS_RESOURCE cannot give.
+LIMITS = ("--ulimit", "nofile=16384:16384", "--ulimit", "nproc=4096:4096")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,17 @@ def image(podman, tmp_path_factory):
     built = [folder.relative_to(BUILD.parent) for folder in (BUILD / "bin", BUILD / "lib", BUILD / "python")]
     import_image(podman, "stepscope-tree", "-C", BUILD.parent, f"--transform=s,^{BUILD.name},src/build,", *built)
     podman(
-        *("build", "--network", "host", "--file", ROOT / "deploy/container/Containerfile", "--tag", "stepscope"),
+        *(
+            "build",
+            "--format",
+            "docker",
+            "--network",
+            "host",
+            "--file",
+            ROOT / "deploy/container/Containerfile",
+            "--tag",
+            "stepscope",
+        ),
         *("--build-arg", "BASE=localhost/stepscope-base", "--build-arg", "TREE=localhost/stepscope-tree", ROOT),
     )
     return "localhost/stepscope"
@@ -86,9 +99,20 @@ class ContainerDaemon(Daemon):
     def start(self):
         for name in ("run", "store"):
             (self.folder / name).mkdir(exist_ok=True)
+        profile = re.search(r"^jq .* >seccomp.json$", PAGE, re.M).group()
+        subprocess.run(profile, shell=True, cwd=self.folder, check=True)
         self.podman(
             *("run", "--detach", "--name", self.name, "--user", "0", "--pid", "host", "--network", "host"),
-            *("--cap-drop", "ALL", "--cap-add", RIGHTS, "--read-only"),
+            *(
+                "--cap-drop",
+                "ALL",
+                "--cap-add",
+                RIGHTS,
+                "--read-only",
+                "--security-opt",
+                f"seccomp={self.folder}/seccomp.json",
+            ),
+            *LIMITS,
             *("--volume", f"{self.folder}/run:/run/stepscope", "--volume", f"{self.folder}/store:/var/lib/stepscope"),
             self.image,
         )
@@ -120,8 +144,7 @@ def test_it_has_the_rights_the_page_names_and_no_others(daemon):
     assert effective & ~sum(1 << bits[name] for name in RIGHTS.split(",")) == 0
     assert daemon.inspect(".HostConfig.ReadonlyRootfs") == "true"
     assert daemon.inspect(".OCIRuntime") == "runc"
-    page = (ROOT / "docs/operations.md").read_text()
-    assert f"--cap-drop ALL --cap-add {RIGHTS}" in page
+    assert f"--cap-drop ALL --cap-add {RIGHTS}" in PAGE
 
 
 def test_a_process_outside_is_recorded_with_its_turns(daemon, capsys):
@@ -138,7 +161,18 @@ def test_a_process_outside_is_recorded_with_its_turns(daemon, capsys):
 
 def test_a_process_in_another_container_is_recorded_as_a_tenant_of_its_own(daemon, podman):
     podman(
-        *("run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--env", "STEPSCOPE_JOB=inside"),
+        *(
+            "run",
+            "--rm",
+            "--network",
+            "none",
+            "--read-only",
+            "--cap-drop",
+            "ALL",
+            *LIMITS,
+            "--env",
+            "STEPSCOPE_JOB=inside",
+        ),
         *("--volume", f"{daemon.folder}/run:/run/stepscope", "--volume", f"{BUILD / 'tests'}:/programs:ro"),
         *("--env", "LD_LIBRARY_PATH=/opt/stepscope/lib", "--entrypoint", "/programs/agent_annotator", daemon.image),
         *("steps", "2", "100", "0", "2000"),
