@@ -21,7 +21,7 @@ int64_t ThreadTime::SleepingNs(TimeRange window, NodeTime alive_since, NodeTime 
   return std::max<int64_t>(0, window.Clip(from, to) - running_ns - runnable_ns);
 }
 
-void ThreadTimes::Add(const Batch& slices, TimeRange ended_in) {
+void ThreadTimes::Add(const Batch& slices) {
   Books* books = nullptr;
   uint32_t books_lane = 0;
   for (size_t row = 0; row < slices.rows(); ++row) {
@@ -29,7 +29,6 @@ void ThreadTimes::Add(const Batch& slices, TimeRange ended_in) {
     const int64_t off = on + slices.columns[slice_column::kDur][row];
     const int64_t runnable = on - slices.columns[slice_column::kWait][row];
     if (off <= window_.begin.ns || runnable >= window_.end.ns) continue;
-    if (off <= ended_in.begin.ns || off > ended_in.end.ns) continue;
     if (books == nullptr || books_lane != slices.lane[row]) {
       books_lane = slices.lane[row];
       books = &books_[books_lane];

@@ -40,9 +40,8 @@ struct ThreadTime {
 class ThreadTimes {
  public:
   explicit ThreadTimes(TimeRange window) : window_(window) {}
-  /// `slices`: rows of sched_slice, interned or not; rows outside the window are ignored, and those that do not end in
-  /// (ended_in.begin, ended_in.end]: pieces that tile see each row once.
-  void Add(const Batch& slices, TimeRange ended_in = {NodeTime{INT64_MIN}, NodeTime{INT64_MAX}});
+  /// `slices`: rows of sched_slice, interned or not; rows outside the window are ignored.
+  void Add(const Batch& slices);
   /// By lane.
   std::unordered_map<uint32_t, ThreadTime> Finish() const;
 

@@ -28,10 +28,6 @@ class QueryBudget {
     return !exhausted_;
   }
   bool exhausted() const { return exhausted_; }
-  /// Whether so many more rows may be looked at and so much more time spent.
-  bool Allows(uint64_t rows, std::chrono::nanoseconds time) const {
-    return rows_ + rows <= kMaxRowsRead && std::chrono::steady_clock::now() + time < deadline_;
-  }
 
  private:
   static std::chrono::nanoseconds TimeLeft(std::chrono::system_clock::time_point deadline) {

@@ -29,7 +29,8 @@ constexpr size_t kMostSpanNames = 5'000;
 
 /// All a summary needs of the rows, before it is put into words.
 struct Sums {
-  explicit Sums(TimeRange window) : spans(window), occupants(window) {}
+  explicit Sums(TimeRange window) : threads(window), spans(window), occupants(window) {}
+  ThreadTimes threads;
   SpanTotals spans;
   CpuOccupants occupants;
   StepFinder steps;
@@ -57,6 +58,16 @@ struct Lifetime {
 };
 
 using ThreadTimeByLane = std::unordered_map<uint32_t, ThreadTime>;
+
+/// Times of the turns seen, cut to `window`: what is known of its ends.
+TimeRange TurnsIn(const ThreadTimeByLane& times, TimeRange window) {
+  TimeRange seen{window.end, window.begin};
+  for (const auto& [lane, time] : times) {
+    seen.begin = std::min(seen.begin, std::max(time.first, window.begin));
+    seen.end = std::max(seen.end, std::min(time.last, window.end));
+  }
+  return seen;
+}
 
 void FillThread(const ThreadTime& time, const LaneFact& fact, const Lifetime& life, v1::ThreadSummary* thread) {
   thread->set_tid(fact.tid);
@@ -202,9 +213,10 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
   Sums sums(range.rows);
   STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSpan, range.rows, &call.budget, summary->mutable_holes(),
                                      [&](const Batch& batch) { AddSpans(batch, &sums); }));
+  STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSchedSlice, range.rows, &call.budget, summary->mutable_holes(),
+                                     [&](const Batch& batch) { sums.threads.Add(batch); }));
   STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts_, job, TableId::kSchedWait, range.rows, &call.budget, summary->mutable_holes(),
                                      [&](const Batch& batch) { sums.occupants.Add(batch); }));
-  STEPSCOPE_ASSIGN_OR_RETURN(const TurnScan turns, ScanTurns(parts_, job, range, &call.budget, summary->mutable_holes()));
   // After the rows: a lane first used while they were read is in the dictionary by now.
   const LaneFacts lanes(*parts_.dictionary, *parts_.jobs, job.run);
   STEPSCOPE_RETURN_IF_ERROR(FillHoles(parts_, job, lanes, range.rows, &call.budget, summary->mutable_holes()));
@@ -216,9 +228,14 @@ absl::Status QueryHandlers::GetSummary(Call& call, const v1::GetSummaryRequest& 
   summary->set_begin_ns(range.shown.begin.ns);
   summary->set_end_ns(range.shown.end.ns);
   summary->set_final(IsOver(job));
-  summary->set_waits_cut(turns.waits_cut);
-  FillThreads(parts_, turns.times.Finish(), turns.waits, sums.occupants, lanes, job,
-              {range.shown, request.begin_ns() == 0, IsOver(job)}, summary);
+  const ThreadTimeByLane times = sums.threads.Finish();
+  uint64_t turns = 0;
+  for (const auto& [lane, time] : times) turns += time.slices;
+  STEPSCOPE_ASSIGN_OR_RETURN(const WaitScan waits, ScanWaits(parts_, job, lanes, TurnsIn(times, range.rows), turns, &call.budget,
+                                                             summary->mutable_holes()));
+  summary->set_waits_cut(waits.cut);
+  FillThreads(parts_, times, waits.totals, sums.occupants, lanes, job, {range.shown, request.begin_ns() == 0, IsOver(job)},
+              summary);
   FillSpans(parts_, sums, lanes, job.run, summary);
   FillSteps(&sums, lanes, range.rows, summary);
   FillOverhead(parts_, job, summary);

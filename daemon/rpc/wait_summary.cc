@@ -2,11 +2,9 @@
 #include "daemon/rpc/wait_summary.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "base/status.h"
-#include "daemon/rpc/job_proto.h"
 
 namespace stepscope {
 namespace {
@@ -16,32 +14,10 @@ constexpr uint64_t kMostTurnsInMemory = 400'000;
 constexpr int64_t kShortestWindowNs = 10 * kNsPerMillisecond;
 constexpr size_t kMostWaits = 8;
 
-/// Turns in `range`, as if those of the run were spread evenly.
-uint64_t TurnsExpected(const RpcParts& parts, const JobSnapshot& job, TimeRange range) {
-  const RunTotals totals = parts.totals->Totals(job.run);
-  const auto slices = totals.tables.find(TableId::kSchedSlice);
-  if (slices == totals.tables.end()) return 0;
-  const NodeTime end = IsOver(job) ? job.end_node : parts.clock->Node();
-  const double share = static_cast<double>(range.ns()) / static_cast<double>(std::max<int64_t>(1, end - job.start_node));
-  return static_cast<uint64_t>(static_cast<double>(slices->second.rows) * std::min(1.0, share));
-}
-
 int64_t WindowFor(TimeRange range, uint64_t turns_expected) {
   const auto windows = static_cast<int64_t>(2 * turns_expected / kMostTurnsInMemory + 1);
   return std::max(kShortestWindowNs, range.ns() / windows + 1);
 }
-
-/// How fast rows were read so far.
-struct ReadingSpeed {
-  using Clock = std::chrono::steady_clock;
-  uint64_t rows = 0;
-  std::chrono::nanoseconds time{0};
-  /// With a half more, for rows that lie less favourably.
-  std::chrono::nanoseconds TimeFor(uint64_t more_rows) const {
-    const double ns = static_cast<double>(time.count()) / static_cast<double>(std::max<uint64_t>(1, rows));
-    return std::chrono::nanoseconds(static_cast<int64_t>(1.5 * ns * static_cast<double>(more_rows)));
-  }
-};
 
 ThreadFact FactOf(const LaneFacts& lanes, uint32_t lane) {
   const LaneFact& fact = lanes.Of(lane);
@@ -78,47 +54,32 @@ void FillWait(const WaitKey& key, const WaitSum& sum, const LaneFacts& lanes, v1
 
 }  // namespace
 
-absl::StatusOr<TurnScan> ScanTurns(const RpcParts& parts, const JobSnapshot& job, const QueryRange& range, QueryBudget* budget,
-                                   Holes* holes) {
-  TurnScan scan(range.rows);
+absl::StatusOr<WaitScan> ScanWaits(const RpcParts& parts, const JobSnapshot& job, const LaneFacts& lanes, TimeRange range,
+                                   uint64_t turns_expected, QueryBudget* budget, Holes* holes) {
+  WaitScan scan{WaitTotals(range)};
   ThreadTurns turns;
-  const uint64_t expected = TurnsExpected(parts, job, range.shown);
-  ReadingSpeed speed;
-  int64_t window_ns = WindowFor(range.shown, expected);
-  // Turns belong to the window they end in. Few end before the job began or after it ended: the first and last window take them.
-  for (NodeTime at{range.rows.begin.ns - 1}; at < range.rows.end;) {
-    // The times are owed, the waits are not: they end where the budget would not do for the times of the rest any more.
-    const uint64_t rest = expected - std::min(expected, speed.rows);
-    const bool follow = budget->Allows(rest, speed.TimeFor(rest));
-    const NodeTime next = std::max(at, range.shown.begin) + window_ns;
-    const bool is_last = !follow || next >= range.shown.end;
-    const TimeRange window{at, is_last ? range.rows.end : next};
-    ThreadTimes times = scan.times;
+  int64_t window_ns = WindowFor(range, turns_expected);
+  // Turns belong to the window they end in; one that ends at range.end is the last.
+  for (NodeTime at{range.begin.ns - 1}; at < range.end;) {
+    const NodeTime end = std::min(at + window_ns, range.end);
     ThreadTurns more = turns;
-    const ReadingSpeed::Clock::time_point began = ReadingSpeed::Clock::now();
-    STEPSCOPE_RETURN_IF_ERROR(
-        ScanRows(parts, job, TableId::kSchedSlice, {window.begin, window.end + 1}, budget, holes, [&](const Batch& batch) {
-          times.Add(batch, {window.begin, is_last ? NodeTime{INT64_MAX} : window.end});
-          if (follow && more.turns() < kMostTurnsInMemory) more.Add(batch, window);
-        }));
-    if (budget->exhausted()) break;
-    speed.rows += more.turns() - turns.turns();
-    speed.time += ReadingSpeed::Clock::now() - began;
-    const bool is_full = more.turns() >= kMostTurnsInMemory;
-    if (is_full && window_ns > kShortestWindowNs) {
+    STEPSCOPE_RETURN_IF_ERROR(ScanRows(parts, job, TableId::kSchedSlice, {at, end + 1}, budget, holes, [&](const Batch& batch) {
+      if (more.turns() < kMostTurnsInMemory) more.Add(batch, {at, end});
+    }));
+    if (budget->exhausted()) {
+      scan.cut = true;
+      break;
+    }
+    if (more.turns() >= kMostTurnsInMemory && window_ns > kShortestWindowNs) {
       window_ns = std::max(kShortestWindowNs, window_ns / 4);
       continue;
     }
-    scan.times = std::move(times);
-    scan.waits_cut = scan.waits_cut || is_full || !follow;
-    at = window.end;
-    if (!follow) break;
+    scan.cut = scan.cut || more.turns() >= kMostTurnsInMemory;
     more.Sort();
-    // After the rows: a lane first used while they were read is in the dictionary by now.
-    const LaneFacts lanes(*parts.dictionary, *parts.jobs, job.run);
-    scan.waits.Add(RunHistory(more, [&](uint32_t lane) { return FactOf(lanes, lane); }, ThisMachine()));
+    scan.totals.Add(RunHistory(more, [&](uint32_t lane) { return FactOf(lanes, lane); }, ThisMachine()));
     more.KeepLast();
     turns = std::move(more);
+    at = end;
   }
   return scan;
 }

@@ -13,7 +13,6 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/pipeline/run_totals.h"
 #include "daemon/pipeline/table_reader.h"
-#include "storage/keys.h"
 #include "storage/store.h"
 
 namespace stepscope {
@@ -32,14 +31,8 @@ class FakeStore final : public Store {
     return absl::OkStatus();
   }
   absl::Status Sync() override { return absl::OkStatus(); }
-  absl::Status ForEachBlock(RunId run, TableId table, NodeTime begin, NodeTime end,
-                            const std::function<bool(const BlockKey&, std::string_view)>& visit) const override {
-    ++scans[table];
-    const auto last = SlotOf(end + kLongRowNs);
-    for (auto it = blocks.lower_bound({run, table, SlotOf(begin), 0, 0}); it != blocks.end(); ++it) {
-      if (it->first.run != run || it->first.table != table || it->first.slot > last) break;
-      if (!visit(it->first, it->second)) break;
-    }
+  absl::Status ForEachBlock(RunId, TableId, NodeTime, NodeTime,
+                            const std::function<bool(const BlockKey&, std::string_view)>&) const override {
     return blocks_status;
   }
   absl::StatusOr<std::optional<std::string>> GetMeta(std::string_view kind, std::string_view id) const override {
@@ -87,8 +80,6 @@ class FakeStore final : public Store {
   std::vector<RunId> deleted;
   uint64_t disk_bytes = 1000;
   absl::Status blocks_status;
-  std::map<BlockKey, std::string> blocks;  ///< none in the long stripe
-  mutable std::map<TableId, int> scans;    ///< calls of ForEachBlock
 };
 
 class FakeRows final : public LiveRows {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <random>
 
 #include "analysis/system_call.h"
 #include "base/valid_utf8.h"
@@ -175,47 +174,6 @@ TEST_F(QueryTest, SummaryAddsUpThreadsProcessesSpansAndSteps) {
   EXPECT_EQ(summary.loss(0).reason(), "ring full");
   EXPECT_EQ(summary.overhead().stored_bytes(), 120u);
   EXPECT_FALSE(summary.final());
-}
-
-TEST_F(QueryTest, SummaryReadsTheTurnsOnceAndInWindowsTheySumUpToTheSame) {
-  std::mt19937 random(7);
-  for (const uint32_t lane : {FakeNode::kMain, FakeNode::kWorkerThread}) {
-    int64_t at = kBase - 20 * kMs;  // the first ones end before the job begins
-    for (int64_t seq = 0; seq < 300; ++seq) {
-      const auto asleep = static_cast<int64_t>(random() % (40 * kMs));
-      const auto wait = static_cast<int64_t>(random() % kMs);
-      const auto dur = static_cast<int64_t>(random() % (20 * kMs));
-      at += asleep + wait;
-      node_.Turn(lane, wait, at, dur, seq);
-      at += dur;
-    }
-  }
-  v1::GetSummaryRequest part;
-  part.set_begin_ns(kBase + 777 * kMs);
-  part.set_end_ns(kBase + 2'345 * kMs);
-  for (const v1::GetSummaryRequest& request : {v1::GetSummaryRequest(), part}) {
-    node_.totals.totals.tables.clear();
-    node_.store.scans.clear();
-    v1::Summary whole;
-    ASSERT_TRUE(Call(*query_, &Q::GetSummary, request, &whole).ok());
-    EXPECT_EQ(node_.store.scans[TableId::kSchedSlice], 1);
-    node_.totals.totals.tables[TableId::kSchedSlice] = {2'000'000, 1};  // more than one window may hold
-    v1::Summary tiled;
-    ASSERT_TRUE(Call(*query_, &Q::GetSummary, request, &tiled).ok());
-    EXPECT_GT(node_.store.scans[TableId::kSchedSlice], 5);
-    ASSERT_EQ(tiled.threads_size(), 2);
-    for (int i = 0; i < 2; ++i) {
-      int64_t waited_ns[2] = {0, 0};
-      v1::ThreadSummary thread[2] = {whole.threads(i), tiled.threads(i)};
-      for (int form : {0, 1}) {
-        for (const v1::WaitSummary& wait : thread[form].waits()) waited_ns[form] += wait.ns();
-        thread[form].clear_waits();
-      }
-      EXPECT_GT(waited_ns[0], 0);
-      EXPECT_EQ(waited_ns[0], waited_ns[1]);
-      EXPECT_EQ(thread[0].DebugString(), thread[1].DebugString());
-    }
-  }
 }
 
 TEST_F(QueryTest, SummaryNamesWhatAThreadSleptForAndWhoEndedIt) {
