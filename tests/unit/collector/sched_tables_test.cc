@@ -156,6 +156,7 @@ TEST(OccupantNames, AThreadWithoutANameIsNotGone) {
   FakeTree tree;
   tree.Write("/9/stat", "9 () S 1 9 9 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 500 0 0\n");
   tree.Write("/9/task/9/comm", "\n");
+  tree.Write("/9/status", fmt::format("Name:\t\nUid:\t{0}\t{0}\t{0}\t{0}\n", getuid()));
   const ProcScan proc(tree.root());
   TaskTable tasks;
   OccupantNames names(&proc, &tasks);
