@@ -37,9 +37,10 @@ constexpr double kHelloWidthNs = 200'000;  // an agent reads its counter, then d
 
 int64_t NowNs() { return ReadClockNs(CLOCK_MONOTONIC); }
 
-bool IsDead(const Session& session) {
-  if (!session.peer().pidfd.ok()) return true;
-  pollfd p{session.peer().pidfd.get(), POLLIN, 0};
+/// It has ended, reaped or not.
+bool IsDead(const PeerProcess& process) {
+  if (!process.pidfd.ok()) return true;
+  pollfd p{process.pidfd.get(), POLLIN, 0};
   return poll(&p, 1, 0) == 1;
 }
 
@@ -312,8 +313,7 @@ absl::StatusOr<RunId> IngestCore::RunOf(const Hello& hello, const PeerProcess& p
   std::optional<SessionTable::Origin> parent;
   if (hello.message.parent_session_known != 0) parent = sessions_.OriginOf(hello.parent());
   if (parent && parent->uid != process.uid) parent.reset();
-  const bool is_gone = process.key.start_ticks == 0 || !ReadStartTicks(process.key.pid).ok();
-  if (parent && is_gone) return parent->run;
+  if (parent && IsDead(process)) return parent->run;
   auto run = parts_.jobs->RunForSession(process.key, process.uid, hello.facts);
   return !run.ok() && parent ? parent->run : run;
 }
@@ -427,7 +427,7 @@ absl::Status IngestCore::Flush(RunId run, int64_t timeout_ns) {
       Tickets result;
       for (const SessionPtr& session : sessions_.All()) {
         if (session->identity().run != run) continue;
-        IsDead(*session) ? session->Finish() : session->Drain();
+        IsDead(session->peer()) ? session->Finish() : session->Drain();
         result.emplace_back(session, session->delivered_count());
       }
       drained->set_value(std::move(result));
