@@ -45,6 +45,10 @@ const Key kKeys[] = {
     {"server", "control_socket", &Config::server_control_socket, "Unix socket with the same services, mode 0600. Empty = none."},
     {"agent", "socket", &Config::agent_socket, "Unix socket on which agents say hello, mode 0666: credentials decide."},
     {"store", "path", &Config::store_path, "Directory of the RocksDB store and daemon.json."},
+    {"store", "min_free_bytes", &Config::store_min_free_bytes,
+     "Free bytes of its file system below which nothing is written and sources are held back. 0 = 1 GB or 2 %, whichever is "
+     "more, "
+     "and never more than a quarter of it."},
     {"retain",
      "max_bytes",
      &Config::retain_max_bytes,
@@ -52,8 +56,6 @@ const Key kKeys[] = {
      {},
      {},
      64 << 20},
-    {"retain", "min_free_bytes", &Config::retain_min_free_bytes,
-     "Bytes of the file system to leave to others: the store may use less than max_bytes for it."},
     {"retain", "raw_minutes", &Config::retain_raw_minutes,
      "Minutes of which all rows are kept, unless these alone need more than max_bytes."},
     {"retain", "evidence_seconds", &Config::retain_evidence_seconds,

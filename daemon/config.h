@@ -21,8 +21,8 @@ struct Config {
   std::string server_control_socket = "/run/stepscope/control.sock";
   std::string agent_socket = "/run/stepscope/agent.sock";
   std::string store_path = "/var/lib/stepscope";
+  int64_t store_min_free_bytes = 0;
   int64_t retain_max_bytes = int64_t{20} << 30;
-  int64_t retain_min_free_bytes = int64_t{1} << 30;
   int64_t retain_raw_minutes = 30;
   int64_t retain_evidence_seconds = 2;
   int64_t retain_normal_step_every = 100;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,11 +15,13 @@
 #include <thread>
 
 #include "base/status.h"
+#include "daemon/away_time.h"
 #include "daemon/capabilities.h"
 #include "daemon/collector/host/job_facts.h"
 #include "daemon/collector/host/sampler.h"
 #include "daemon/collector/slice_source.h"
 #include "daemon/discovery.h"
+#include "daemon/disk_room.h"
 #include "daemon/ingest/ingest.h"
 #include "daemon/ingest/inner_tids.h"
 #include "daemon/job_observer.h"
@@ -74,17 +75,10 @@ UploadConfig UploadFrom(const Config& config) {
 RetentionRules RetentionFrom(const Config& config) {
   RetentionRules rules;
   rules.max_bytes = static_cast<uint64_t>(config.retain_max_bytes);
-  rules.min_free_bytes = static_cast<uint64_t>(config.retain_min_free_bytes);
+  rules.min_free_bytes = BytesToLeave(config.store_path, config.store_min_free_bytes) / 4 * 5;  // before sources are held back
   rules.raw_ns = config.retain_raw_minutes * 60 * kNsPerSecond;
   rules.evidence = {config.retain_evidence_seconds * kNsPerSecond, config.retain_normal_step_every};
   return rules;
-}
-
-/// Of the file system `path` is on; 0 if that cannot be told.
-uint64_t FreeBytes(const std::string& path) {
-  struct statvfs disk{};
-  statvfs(path.c_str(), &disk);
-  return disk.f_bavail * disk.f_frsize;
 }
 
 class RunningDaemon final : public Daemon {
@@ -107,6 +101,8 @@ class RunningDaemon final : public Daemon {
   void Track(RunId run, ProcessKey root);
   void AddFacts(RunId run, const JobFacts& facts);
   void Ended(RunId run);
+  NodeTime WasOpen(const JobSnapshot& job);
+  absl::Status Room() const;
   NodeFacts Node() const;
   std::vector<CollectorState> Collectors() const;
   CollectorState AgentState() const;
@@ -128,6 +124,7 @@ class RunningDaemon final : public Daemon {
   InnerTids inner_tids_{&clock_, [this] {
                           if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
                         }};
+  std::unique_ptr<AwayTime> away_;
   std::unique_ptr<JobObserver> observer_;
   std::unique_ptr<SliceSource> sched_;  ///< null: switched off
   std::unique_ptr<Sampler> sampler_;
@@ -164,7 +161,7 @@ JobTable::Hooks RunningDaemon::JobHooks() {
               spdlog::warn("sched: run {}: {}", run.value, std::string(status.message()));
             }
           },
-          [this](RunId run) { Ended(run); }};
+          [this](RunId run) { Ended(run); }, [this](const JobSnapshot& job) { return WasOpen(job); }};
 }
 
 void RunningDaemon::Track(RunId run, ProcessKey root) {
@@ -191,9 +188,25 @@ void RunningDaemon::Ended(RunId run) {
   if (uploader_ != nullptr) uploader_->JobEnded(run);
 }
 
+/// With nothing but agents to record there is nothing that a daemon away could have missed, unless the power went.
+NodeTime RunningDaemon::WasOpen(const JobSnapshot& job) {
+  const bool records_itself = sched_ != nullptr || config_.counters_enabled || config_.host_enabled;
+  if (!records_itself && job.boot_id == boot_id_) return clock_.Node();
+  auto [loss, end] = away_->Missed(job);
+  Delivery delivery;
+  delivery.batches.push_back(std::move(loss));
+  pipeline_->Deliver(std::move(delivery));
+  return end;
+}
+
+absl::Status RunningDaemon::Room() const { return HasRoom(config_.store_path, config_.store_min_free_bytes); }
+
 void RunningDaemon::StartPipeline() {
+  away_ = std::make_unique<AwayTime>(store_.get(), &clock_, boot_id_);
   Pipeline::Options options;
   options.admit = [this](uint64_t bytes) { retention_->Admit(bytes); };
+  options.sign_of_life = [this](NodeTime time) { return away_->Sign(time); };
+  options.room = [this] { return Room(); };
   pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, options);
   Retention::Parts parts{store_.get(),
                          pipeline_.get(),
@@ -272,11 +285,12 @@ std::vector<CollectorState> RunningDaemon::Collectors() const {
 
 std::vector<DoctorCheck> RunningDaemon::Checks() const {
   const absl::Status store = Health();
-  const double free_gb = static_cast<double>(FreeBytes(config_.store_path)) / 1e9;
+  const absl::Status room = Room();
   std::vector<DoctorCheck> checks;
   checks.push_back({"store", store.ok(), store.ok() ? config_.store_path : std::string(store.message()),
                     "free space or make the directory writable; nothing is acknowledged until it works"});
-  checks.push_back({"disk", free_gb > 1, fmt::format("{:.1f} GB free", free_gb), "free some space or move store.path"});
+  checks.push_back({"disk", room.ok(), room.ok() ? FreeText(config_.store_path) : std::string(room.message()),
+                    "free some space or move store.path"});
   checks.push_back({"upload", true, config_.upload_url.empty() ? "off (upload.url is not set)" : config_.upload_url, ""});
   const std::lock_guard lock(rights_mu_);
   if (!rights_.name.empty()) checks.push_back(rights_);
@@ -365,6 +379,7 @@ absl::Status RunningDaemon::Start() {
 void RunningDaemon::Tick() {
   jobs_->Tick();
   observer_->NoteRanks();
+  if (Health().ok() && jobs_->AnyRunning()) pipeline_->Deliver({});  // a seal, and with it a sign of life
   if (const absl::Status synced = store_->Sync(); !synced.ok()) spdlog::error("store: {}", std::string(synced.message()));
 }
 

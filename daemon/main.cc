@@ -102,7 +102,9 @@ void Run(Daemon& daemon, const unique_fd& signals, const std::function<void()>& 
       continue;
     }
     daemon.Tick();
-    if (daemon.Health().ok()) NotifyServiceManager("WATCHDOG=1");
+    // A disk without room is a state, not a hang: a restart would lose what is kept in memory until it has some.
+    const absl::Status health = daemon.Health();
+    NotifyServiceManager(fmt::format("WATCHDOG=1\nSTATUS={}", health.ok() ? "recording" : std::string(health.message())));
   }
 }
 

@@ -129,7 +129,7 @@ enum class LossStage : int64_t { kAgent = 1, kKernel = 2, kIngest = 3, kPipeline
 enum class LossReason : int64_t {
   kRingFull = 1,        ///< the writer found its ring full and dropped the newest record
   kNoRing = 2,          ///< no ring left for a thread
-  kDaemonAway = 3,      ///< target and daemon were both gone; what the ring held is unknown
+  kDaemonAway = 3,      ///< nobody took the rows; stage agent: the target ended too, kernel: the daemon's own, store: power loss
   kMalformed = 4,       ///< bytes that are not a record; skipped and counted
   kUnplaceable = 5,     ///< a reading no clock map could place
   kNameCap = 6,         ///< too many names; the row kept the name (other)

@@ -82,7 +82,6 @@ std::string EncodeRun(const JobEntry& entry) {
   run.set_start_wall_ns(s.start_wall.ns);
   run.set_end_node_ns(s.end_node.ns);
   run.set_end_wall_ns(s.end_wall.ns);
-  run.set_stored_at_ns(entry.stored_at.ns);
   run.set_sender_cpu_ns(s.sender_cpu_ns);
   run.set_hostname(s.hostname);
   run.set_processes(s.processes);
@@ -112,7 +111,6 @@ std::optional<JobEntry> DecodeEntry(std::string_view run, const std::map<std::st
   if (job_bytes == jobs.end() || !job.ParseFromString(job_bytes->second)) return std::nullopt;
   JobEntry entry;
   entry.reopening = record.reopening();
-  entry.stored_at = {record.stored_at_ns()};
   TakeJob(job, &entry.snapshot);
   TakeRun(record, &entry.snapshot);
   entry.snapshot.state = StateOf(job, record.run());

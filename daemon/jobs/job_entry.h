@@ -19,7 +19,6 @@ struct JobEntry {
   JobSnapshot snapshot;
   uint32_t reopening = 0;
   NodeTime quiet_since;
-  NodeTime stored_at;  ///< when its row was last written; while it runs at most 30 s ago
   std::vector<ProcessKey> roots;
   std::set<ProcessKey> alive;
   std::set<ProcessKey> seen;

@@ -19,7 +19,6 @@ namespace {
 
 constexpr int64_t kQuietNs = 60 * kNsPerSecond;
 constexpr int64_t kQuietWithLauncherNs = 600 * kNsPerSecond;
-constexpr int64_t kStoredEveryNs = 30 * kNsPerSecond;
 
 /// What to tell the hooks once the mutex is free.
 struct Orders {
@@ -58,7 +57,7 @@ struct JobTable::Impl {
     return nullptr;
   }
 
-  absl::Status Save(JobEntry& entry);
+  absl::Status Save(const JobEntry& entry);
   bool IsNewestRun(const JobEntry& entry) const;
   ProcessKey SeenWithPid(ProcessKey gone, uint32_t uid) const;
   JobEntry* Knowing(ProcessKey process);
@@ -68,7 +67,6 @@ struct JobTable::Impl {
   void TakeUp(JobEntry& entry, ProcessKey process, Orders* orders);
   void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
   void MarkEnded(JobEntry& entry, const std::string& reason);
-  void EndWithItsBoot(JobEntry& entry);
   absl::StatusOr<RunId> RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, Orders* orders);
   void CarryOut(const Orders& orders) const;
 };
@@ -79,8 +77,7 @@ bool JobTable::Impl::IsNewestRun(const JobEntry& entry) const {
   });
 }
 
-absl::Status JobTable::Impl::Save(JobEntry& entry) {
-  entry.stored_at = clock->Node();
+absl::Status JobTable::Impl::Save(const JobEntry& entry) {
   Seal seal;
   // The job's own row speaks for its newest run; the uploader may still finish an older one.
   if (IsNewestRun(entry)) seal.meta.push_back({"job", JobKeyOf(entry.snapshot), EncodeJob(entry)});
@@ -214,14 +211,6 @@ void JobTable::Impl::MarkEnded(JobEntry& entry, const std::string& reason) {
   entry.alive.clear();
 }
 
-/// Node times of another boot mean nothing in this one: the run ends when it was last known alive, by its own boot's clock.
-void JobTable::Impl::EndWithItsBoot(JobEntry& entry) {
-  const NodeTime last_alive = entry.stored_at;
-  MarkEnded(entry, "the node went down");
-  entry.snapshot.end_node = std::max(last_alive, entry.snapshot.start_node);
-  entry.snapshot.end_wall.ns = entry.snapshot.start_wall.ns + (entry.snapshot.end_node - entry.snapshot.start_node);
-}
-
 void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended) {
   if (entry.Finished()) return;
   std::erase_if(entry.alive, [this](const ProcessKey& p) { return !IsAlive(p, proc); });
@@ -282,14 +271,16 @@ absl::Status JobTable::Load(const std::vector<std::pair<RunId, ProcessKey>>& unr
         continue;
       }
       const bool same_boot = entry.snapshot.boot_id == impl_->boot_id;
+      const NodeTime until = impl_->hooks.was_open ? impl_->hooks.was_open(entry.snapshot) : impl_->clock->Node();
       for (const ProcessKey& root : entry.roots) {
         if (!same_boot || !IsAlive(root, impl_->proc)) continue;
         impl_->Follow(entry, root, {});
         orders.track.emplace_back(RunId{run}, root);
       }
       if (!entry.alive.empty()) continue;
-      if (same_boot) impl_->MarkEnded(entry, "it ended while no daemon was running");
-      if (!same_boot) impl_->EndWithItsBoot(entry);
+      impl_->MarkEnded(entry, same_boot ? "it ended while no daemon was running" : "the node went down");
+      entry.snapshot.end_node = std::max(until, entry.snapshot.start_node);
+      if (!same_boot) entry.snapshot.end_wall.ns = entry.snapshot.start_wall.ns + (entry.snapshot.end_node - entry.snapshot.start_node);
       STEPSCOPE_RETURN_IF_ERROR(impl_->Save(entry));
       orders.ended.push_back(RunId{run});
     }
@@ -327,12 +318,12 @@ absl::StatusOr<JobSnapshot> JobTable::StartJob(StartJobSpec spec) {
 
 absl::StatusOr<RunId> JobTable::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts) {
   Orders orders;
-  RunId run;
+  absl::StatusOr<RunId> run;
   {
     const std::lock_guard lock(impl_->mu);
-    STEPSCOPE_ASSIGN_OR_RETURN(run, impl_->RunForSession(process, uid, facts, &orders));
+    run = impl_->RunForSession(process, uid, facts, &orders);
   }
-  impl_->CarryOut(orders);
+  impl_->CarryOut(orders);  // also where it could not be saved: the next try finds the job known and orders nothing
   return run;
 }
 
@@ -349,7 +340,7 @@ absl::StatusOr<JobSnapshot> JobTable::EndJob(RunId run, const std::string& reaso
     if (entry == nullptr) return absl::NotFoundError(fmt::format("no run {}; `stepscope jobs` lists them", run.value));
     if (entry->Finished()) return entry->snapshot;
     impl_->MarkEnded(*entry, reason.empty() ? "ended on request" : reason);
-    STEPSCOPE_RETURN_IF_ERROR(impl_->Save(*entry));
+    impl_->Save(*entry).IgnoreError();  // Load() ends it again if this is lost
     result = entry->snapshot;
   }
   impl_->CarryOut({.track = {}, .untrack = {run}, .ended = {run}});
@@ -425,11 +416,7 @@ void JobTable::Tick() {
   {
     const std::lock_guard lock(impl_->mu);
     const NodeTime now = impl_->clock->Node();
-    for (auto& [run, entry] : impl_->entries) {
-      impl_->Step(entry, now, &ended);
-      if (!entry.Finished() && now - entry.stored_at >= kStoredEveryNs)
-        impl_->Save(entry).IgnoreError();  // the next Tick tries again
-    }
+    for (auto& [run, entry] : impl_->entries) impl_->Step(entry, now, &ended);
     for (const RunId run : ended) impl_->Save(*impl_->Find(run)).IgnoreError();  // Load() ends it again if this is lost
   }
   impl_->CarryOut({.track = {}, .untrack = ended, .ended = ended});

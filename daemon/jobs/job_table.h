@@ -110,11 +110,13 @@ class SessionJobs {
 
 class JobTable final : public SessionJobs {
  public:
-  /// Called when a process tree begins or ends to be followed (wired to the sched collector), and when a job ended.
+  /// Called when a process tree begins or ends to be followed (wired to the sched collector), when a job ended, and by Load,
+  /// before the others, for each run that was open when the last daemon stopped: it returns until when that run can have lived.
   struct Hooks {
     std::function<void(RunId, ProcessKey)> track;
     std::function<void(RunId)> untrack;
     std::function<void(RunId)> ended;
+    std::function<NodeTime(const JobSnapshot&)> was_open = {};
   };
   /// `proc` is the root of procfs.
   JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks, std::string proc = "/proc");

@@ -29,6 +29,7 @@ struct Delivery {
   std::vector<EntityNote> notes;
   std::vector<PositionRow> positions;
   std::vector<SessionNameRow> session_names;
+  NodeTime delivered;  ///< set by Deliver
   /// Runs on the pipeline thread after the WriteBatch returned (OK: everything above is stored). May be empty.
   std::function<void(const absl::Status&)> on_stored;
 };

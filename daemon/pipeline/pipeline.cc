@@ -80,6 +80,7 @@ bool Pipeline::Deliver(Delivery delivery) {
   space_ready_.wait(lock, [&] { return stopping_ || queued_rows_ == 0 || queued_rows_ + rows <= options_.queue_rows; });
   if (stopping_) return false;
   queued_rows_ += rows;
+  delivery.delivered = clock_->Node();
   queue_.push_back(std::move(delivery));
   lock.unlock();
   work_ready_.notify_one();
@@ -90,7 +91,7 @@ absl::Status Pipeline::Drain() {
   std::unique_lock lock(queue_mu_);
   const uint64_t ticket = ++drain_asked_;
   work_ready_.notify_one();
-  space_ready_.wait(lock, [&] { return drain_done_ >= ticket || stopping_; });
+  space_ready_.wait(lock, [&] { return drain_done_ >= ticket || stopping_ || stalled_; });
   lock.unlock();
   return Health();
 }
@@ -142,6 +143,7 @@ void Pipeline::Process(Delivery& delivery) {
   const std::lock_guard lock(mu_);
   if (!pending_) first_pending_ = clock_->Node();
   pending_ = true;
+  last_delivered_ = delivery.delivered;
   for (const EntityNote& note : delivery.notes) Describe(note);
   for (Batch& batch : delivery.batches) {
     for (const Stage& stage : kStages) {
@@ -276,39 +278,52 @@ absl::StatusOr<Seal> Pipeline::BuildSeal() {
   }
   for (const auto& [key, row] : positions_) seal.positions.push_back(row);
   seal.session_names = session_names_;
+  if (options_.sign_of_life) seal.meta.push_back(options_.sign_of_life(last_delivered_));
   return seal;
+}
+
+absl::Status Pipeline::Commit(const Seal& seal) {
+  if (options_.room) STEPSCOPE_RETURN_IF_ERROR(options_.room());
+  return store_->Commit(seal);
+}
+
+void Pipeline::SetHealth(const absl::Status& health) {
+  {
+    const std::lock_guard lock(mu_);
+    health_ = health;
+  }
+  const std::lock_guard lock(queue_mu_);
+  stalled_ = !health.ok();
+  if (stalled_) space_ready_.notify_all();
 }
 
 void Pipeline::SealAll() {
   std::unique_lock lock(mu_);
   absl::StatusOr<Seal> seal = BuildSeal();
+  lock.unlock();
   if (!seal.ok()) {
-    health_ = seal.status();
+    SetHealth(seal.status());
     retry_after_ = clock_->Node() + kRetryNs;
-    spdlog::error("seal: {}", std::string(health_.message()));
+    spdlog::error("seal: {}", std::string(seal.status().message()));
     return;
   }
-  lock.unlock();
   if (options_.admit) {
     uint64_t bytes = 0;
     for (const SealedBlock& block : seal->blocks) bytes += block.bytes.size();
     options_.admit(bytes);
   }
   // Readers see the rows in memory until the WriteBatch returned; the block keys keep them from being seen twice.
-  absl::Status committed = store_->Commit(*seal);
+  absl::Status committed = Commit(*seal);
   while (!committed.ok()) {
-    {
-      const std::lock_guard health_lock(mu_);
-      health_ = committed;
-    }
+    SetHealth(committed);
     spdlog::error("store: {}; rows stay in memory and rings, trying again each second", std::string(committed.message()));
     std::unique_lock queue_lock(queue_mu_);
     if (work_ready_.wait_for(queue_lock, std::chrono::nanoseconds(kRetryNs), [&] { return stopping_; })) break;
     queue_lock.unlock();
-    committed = store_->Commit(*seal);
+    committed = Commit(*seal);
   }
+  SetHealth(committed);
   lock.lock();
-  health_ = committed;
   for (auto& [run, state] : runs_) {
     state->open.Clear();
     state->rollup.MarkStored();

@@ -6,8 +6,8 @@
 //   Deliver() ─ queue ─► validate → place → intern → rollup → append ─► seal ─► Store::Commit ─► on_stored callbacks
 //
 // A seal happens 250 ms after its first row, when a block is full, when a ring's unacknowledged bytes reach half of it, or on
-// Drain(). A failed commit keeps everything in memory and is tried again each second; nothing is acknowledged meanwhile, the
-// queue fills, and sources are held back.
+// Drain(). A failed commit, or a disk with too little room, keeps everything in memory and is tried again each second; nothing is
+// acknowledged meanwhile, the queue fills, and sources are held back: they count what they cannot keep.
 //
 // Thread rule: Deliver, Drain and the reading interfaces from any thread; callbacks run on the pipeline thread.
 #pragma once
@@ -38,6 +38,10 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
     uint64_t seal_ring_bytes = 128 << 10;  ///< of one ring, not yet acknowledged
     /// Called before a commit of so many bytes, with no mutex held; may wait until there is room. May be empty.
     std::function<void(uint64_t bytes)> admit = {};
+    /// A row for every seal, given the moment of its last delivery: what was delivered before then is stored with it. None = no
+    /// row.
+    std::function<MetaRow(NodeTime)> sign_of_life = {};
+    std::function<absl::Status()> room = {};  ///< asked before each commit, an error holds it back; none = always
   };
   Pipeline(Store* store, const ClockRegistry* clocks, const Clock* clock, const Options& options);
   ~Pipeline() override;
@@ -60,6 +64,7 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   std::vector<std::pair<EntityId, EntityInfo>> Entities(RunId run) const override;
   std::vector<std::pair<NameId, std::string>> Names(RunId run) const override;
   RunTotals Totals(RunId run) const override;
+  /// Returns the error at once while the store cannot be written.
   absl::Status Drain() override;
 
  private:
@@ -79,6 +84,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   bool SealDue(NodeTime now) const;
   void SealAll();
   absl::StatusOr<Seal> BuildSeal();
+  absl::Status Commit(const Seal& seal);
+  void SetHealth(const absl::Status& health);
   RunState* State(RunId run) const;  ///< loads it on first use; nullptr when the store cannot be read
 
   Store* const store_;
@@ -94,6 +101,7 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   uint64_t drain_asked_ = 0;
   uint64_t drain_done_ = 0;
   bool stopping_ = false;
+  bool stalled_ = false;  ///< the last commit failed
 
   mutable std::mutex mu_;  ///< guards what follows
   mutable std::map<uint32_t, std::unique_ptr<RunState>> runs_;
@@ -105,6 +113,7 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   std::vector<SessionNameRow> session_names_;
   std::vector<std::function<void(const absl::Status&)>> callbacks_;
   NodeTime first_pending_;
+  NodeTime last_delivered_;
   bool pending_ = false;
   bool ring_waits_ = false;  ///< some ring has seal_ring_bytes and more that are not acknowledged
   NodeTime retry_after_;

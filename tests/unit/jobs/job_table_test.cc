@@ -41,7 +41,11 @@ class JobTableTest : public testing::Test {
     jobs_ = std::make_unique<JobTable>(
         store_.get(), &clock_, boot, "node-a",
         JobTable::Hooks{[this](RunId run, ProcessKey) { tracked_.push_back(run); },
-                        [this](RunId run) { untracked_.push_back(run); }, [this](RunId run) { ended_.push_back(run); }});
+                        [this](RunId run) { untracked_.push_back(run); }, [this](RunId run) { ended_.push_back(run); },
+                        [this](const JobSnapshot& job) {
+                          were_open_.push_back(job.run);
+                          return last_alive_;
+                        }});
     EXPECT_TRUE(jobs_->Load(unread).ok());
   }
   JobSnapshot Start(const ProcessKey& root, const std::string& name = "train") {
@@ -55,7 +59,8 @@ class JobTableTest : public testing::Test {
 
   TempStore store_;
   FakeClock clock_;
-  std::vector<RunId> tracked_, untracked_, ended_;
+  std::vector<RunId> tracked_, untracked_, ended_, were_open_;
+  NodeTime last_alive_{0};
   std::unique_ptr<JobTable> jobs_;
 };
 
@@ -168,20 +173,17 @@ TEST_F(JobTableTest, AJobOfAnEarlierBootIsEndedNotResumed) {
   EXPECT_EQ(again.runs.size(), 2u);
 }
 
-TEST_F(JobTableTest, AJobOfAnEarlierBootEndsByTheClockOfThatBoot) {
+TEST_F(JobTableTest, ARunOfAnEarlierBootEndsWhenItCanLastHaveLived) {
   const Sleeper root;
-  clock_.node.ns = 86'400 * kNsPerSecond;
-  const JobSnapshot started = Start(root.key());
-  clock_.node.ns += 3600 * kNsPerSecond;
-  jobs_->Tick();
-  clock_.node.ns += 10 * kNsPerSecond;
-  jobs_->Tick();  // too soon after the last to be written
-  clock_.node.ns = 40 * kNsPerSecond;
-  clock_.wall.ns += 7200 * kNsPerSecond;
+  const JobSnapshot job = Start(root.key());
+  last_alive_ = clock_.node + 5 * kNsPerSecond;
+  clock_.node = {kNsPerSecond};  // the new boot's
   Restart("boot-2");
-  const JobSnapshot ended = *jobs_->ByRun(started.run);
-  EXPECT_EQ(ended.end_node - ended.start_node, 3600 * kNsPerSecond);
-  EXPECT_EQ(ended.end_wall.ns - ended.start_wall.ns, 3600 * kNsPerSecond);
+  const JobSnapshot ended = *jobs_->ByRun(job.run);
+  EXPECT_EQ(ended.end_node, last_alive_);
+  EXPECT_EQ(ended.end_wall.ns - ended.start_wall.ns, 5 * kNsPerSecond);
+  Restart("boot-2");
+  EXPECT_THAT(were_open_, testing::ElementsAre(job.run)) << "told once";
 }
 
 TEST_F(JobTableTest, ARunningJobIsNotForgottenAndAnEndedOneIs) {

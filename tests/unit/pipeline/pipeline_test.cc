@@ -34,8 +34,8 @@ Delivery Of(Batch batch) {
 class PipelineTest : public testing::Test {
  protected:
   PipelineTest() { Restart(); }
-  void Restart() {
-    pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, Pipeline::Options{});
+  void Restart(const Pipeline::Options& options = {}) {
+    pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, options);
     pipeline_->Start();
   }
   /// Numbers of all span rows, through memory and store; a doubled row shows as a repeated number.
@@ -142,6 +142,43 @@ TEST_F(PipelineTest, ABrokenBatchIsCountedAsLossAndHarmsNothingElse) {
   const RunTotals totals = pipeline_->Totals(kRun);
   ASSERT_EQ(totals.loss.size(), 1u);
   EXPECT_EQ(totals.loss.begin()->second.count, 4);
+}
+
+TEST_F(PipelineTest, WithoutRoomNothingIsAcknowledgedAndWithRoomEverythingIsStored) {
+  std::atomic<bool> room = false;
+  Pipeline::Options options;
+  options.room = [&] { return room ? absl::OkStatus() : absl::ResourceExhaustedError("1 GB free"); };
+  Restart(options);
+  std::atomic<bool> acknowledged = false;
+  Delivery delivery = Of(Spans(1'000'000, 3));
+  delivery.on_stored = [&](const absl::Status& status) { acknowledged = status.ok(); };
+  ASSERT_TRUE(pipeline_->Deliver(std::move(delivery)));
+  EXPECT_EQ(pipeline_->Drain().code(), absl::StatusCode::kResourceExhausted) << "a full disk holds nobody up who asks";
+  EXPECT_EQ(pipeline_->Health().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(acknowledged);
+  EXPECT_EQ(Numbers().size(), 3u) << "readers see what waits in memory";
+  room = true;
+  while (!pipeline_->Health().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_TRUE(acknowledged);
+  pipeline_.reset();
+  store_.Reopen();
+  Restart();
+  EXPECT_EQ(Numbers().size(), 3u);
+}
+
+TEST_F(PipelineTest, EverySealHoldsASignOfLifeNoLaterThanItsLastDelivery) {
+  Pipeline::Options options;
+  options.sign_of_life = [](NodeTime time) { return MetaRow{"setting", "sign", std::to_string(time.ns)}; };
+  Restart(options);
+  const NodeTime before = clock_.Node();
+  ASSERT_TRUE(pipeline_->Deliver({}));
+  const NodeTime after = clock_.Node();
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  const auto sign = store_->GetMeta("setting", "sign");
+  ASSERT_TRUE(sign.ok() && sign->has_value());
+  EXPECT_GE(std::stoll(**sign), before.ns);
+  EXPECT_LE(std::stoll(**sign), after.ns);
 }
 
 TEST_F(PipelineTest, LongRowsAreFoundByALateQuery) {

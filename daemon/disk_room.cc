@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/disk_room.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+
+namespace stepscope {
+namespace {
+
+constexpr uint64_t kGigabyte = 1'000'000'000;
+
+struct Disk {
+  uint64_t bytes = 0;
+  uint64_t free_bytes = 0;
+};
+
+Disk DiskOf(const std::string& path) {
+  struct statvfs disk{};
+  if (statvfs(path.c_str(), &disk) != 0) return {};
+  return {disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize};
+}
+
+double InGigabytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGigabyte); }
+
+}  // namespace
+
+uint64_t BytesToLeave(const std::string& path, int64_t min_free_bytes) {
+  if (min_free_bytes > 0) return static_cast<uint64_t>(min_free_bytes);
+  const uint64_t bytes = DiskOf(path).bytes;
+  return std::min(std::max(kGigabyte, bytes / 50), bytes / 4);
+}
+
+uint64_t FreeBytes(const std::string& path) { return DiskOf(path).free_bytes; }
+
+absl::Status HasRoom(const std::string& path, int64_t min_free_bytes) {
+  const Disk disk = DiskOf(path);
+  const uint64_t wanted = BytesToLeave(path, min_free_bytes);
+  if (disk.bytes == 0 || disk.free_bytes >= wanted) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "{}: {:.3f} GB free, less than store.min_free_bytes ({:.3f} GB): nothing is taken from sources; free some space or "
+      "move store.path",
+      path, InGigabytes(disk.free_bytes), InGigabytes(wanted)));
+}
+
+std::string FreeText(const std::string& path) { return fmt::format("{:.1f} GB free", InGigabytes(DiskOf(path).free_bytes)); }
+
+}  // namespace stepscope
