@@ -7,7 +7,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
+#include <ext/stdio_sync_filebuf.h>
+#include <iostream>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,7 +48,18 @@ void TakeDownS3(int exit_status, void*) {
   _exit(exit_status);
 }
 
+/// Arrow writes to std::cerr what fails in a destructor. Bound deeply, Arrow and this library use libstdc++'s own std::cerr, but
+/// libstdc++ has set up the copy that the linker made in the program: ours is all zeroes, and writing to it ends the process.
+void SetUpErrorStream() {
+  const void* first_word = nullptr;
+  std::memcpy(&first_word, static_cast<const void*>(&std::cerr), sizeof(first_word));
+  if (first_word != nullptr) return;
+  static auto* const buffer = new __gnu_cxx::stdio_sync_filebuf<char>(stderr);  // lives as long as the process may write
+  ::new (static_cast<void*>(&std::cerr)) std::ostream(buffer);
+}
+
 arrow::Result<std::shared_ptr<arrow::fs::FileSystem>> OpenS3(const DatasetConfig& config) {
+  SetUpErrorStream();
   ARROW_RETURN_NOT_OK(arrow::fs::EnsureS3Initialized());
   static const int after_start [[maybe_unused]] = on_exit(&TakeDownS3, nullptr);
   arrow::fs::S3Options options = arrow::fs::S3Options::Defaults();
