@@ -70,7 +70,7 @@ def test_a_thread_without_system_calls_records_across_daemon_deaths(make_daemon,
     wait_until(lambda: program.annotations() > ANNOTATIONS - 2, 300, "the annotations")
     said = program.stop()
     assert said["filtered"] == 2 and said["flushed"] == 1
-    assert said["switches"] == 0, "the recording thread never gave up its CPU"
+    assert said["switches"] == 0, f"the recording thread never gave up its CPU: {said}"
     wait_until(lambda: stored_records(daemon) + said["lost"] >= said["records"], 30, "the last rows")
     assert stored_records(daemon) + said["lost"] == said["records"], (said, losses(daemon))
     assert sum(losses(daemon).values()) == said["lost"], "the daemon knows of each drop"
