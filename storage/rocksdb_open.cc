@@ -66,7 +66,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const FamilySpec& spec, const std::sh
     options.enable_blob_garbage_collection = false;
     // A table file holds references only; small ones keep the data that DeleteRun has to move (all live blobs of a table file)
     // near 500 MB.
-    options.target_file_size_base = 64 << 10;
+    options.target_file_size_base = max_bytes == 0 ? 64 << 10 : std::clamp<uint64_t>(max_bytes / 4096, 8 << 10, 64 << 10);
     options.max_bytes_for_level_base = 4 * kMiB;
   }
   return options;

@@ -12,6 +12,8 @@ namespace {
 using KeyRange = std::pair<std::string, std::string>;
 
 constexpr int kMostRounds = 100;
+/// What a guess moves is on disk twice until all of an old file is moved.
+constexpr int kMostGuesses = 8;
 
 struct Garbage {
   rocksdb::ColumnFamilyMetaData files;
@@ -33,22 +35,25 @@ Garbage LookForGarbage(const OpenDb& open) {
   return found;
 }
 
-/// A table file whose oldest blob file is wasteful; else, one that may refer to a wasteful file behind an older one. Each is
-/// taken once: its blobs are in new files then.
-std::optional<KeyRange> NextToMove(const Garbage& found, std::set<std::string>& taken) {
-  for (const bool exact : {true, false}) {
-    if (!exact && found.garbage * 4 <= found.total) break;  // it would move much that is live
-    for (const rocksdb::LevelMetaData& level : found.files.levels) {
-      if (level.level == 0) continue;  // such a file spans all keys: moving what it touches would be moving everything at once
-      for (const rocksdb::SstFileMetaData& table : level.files) {
-        const uint64_t oldest = table.oldest_blob_file_number;
-        if (oldest == 0) continue;
-        const bool refers = exact ? found.wasteful.contains(oldest) : oldest < *found.wasteful.rbegin();
-        if (refers && taken.insert(table.name).second) return KeyRange{table.smallestkey, table.largestkey};
+/// A table file whose oldest blob file is wasteful; else, where much is garbage, the one with the oldest blobs, which may refer
+/// to a wasteful file behind them. Each is taken once: its blobs are in new files then. Files of level 0 span all keys: moving
+/// what one touches would be moving everything.
+std::optional<KeyRange> NextToMove(const Garbage& found, std::set<std::string>& taken, int* guesses) {
+  const rocksdb::SstFileMetaData* oldest = nullptr;
+  for (const rocksdb::LevelMetaData& level : found.files.levels) {
+    for (const rocksdb::SstFileMetaData& table : level.files) {
+      if (level.level == 0 || table.oldest_blob_file_number == 0 || taken.contains(table.name)) continue;
+      if (found.wasteful.contains(table.oldest_blob_file_number)) {
+        taken.insert(table.name);
+        return KeyRange{table.smallestkey, table.largestkey};
       }
+      const bool older = oldest == nullptr || table.oldest_blob_file_number < oldest->oldest_blob_file_number;
+      if (older && table.oldest_blob_file_number < *found.wasteful.rbegin()) oldest = &table;
     }
   }
-  return std::nullopt;
+  if (oldest == nullptr || found.garbage * 4 <= found.total || (*guesses)-- <= 0) return std::nullopt;
+  taken.insert(oldest->name);
+  return KeyRange{oldest->smallestkey, oldest->largestkey};
 }
 
 }  // namespace
@@ -64,10 +69,11 @@ rocksdb::Status CompactKeys(const OpenDb& open, Family family, const std::string
 
 rocksdb::Status CollectBlobGarbage(const OpenDb& open) {
   std::set<std::string> taken;
+  int guesses = kMostGuesses;
   for (int round = 0; round < kMostRounds; ++round) {
     const Garbage found = LookForGarbage(open);
     if (found.wasteful.empty() || found.garbage * 10 <= found.total) break;
-    const std::optional<KeyRange> next = NextToMove(found, taken);
+    const std::optional<KeyRange> next = NextToMove(found, taken, &guesses);
     if (!next) break;
     const rocksdb::Status moved = CompactKeys(open, Family::kBlocks, next->first, next->second);
     if (!moved.ok()) return moved;

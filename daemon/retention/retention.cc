@@ -18,6 +18,7 @@ constexpr int kMostRounds = 8;
 constexpr std::chrono::seconds kCheckEvery{10};  ///< others may fill the disk too
 /// Files that compaction is about to replace are on disk twice for a moment, and so is what was just written: log and files.
 constexpr uint64_t kMovedBytes = 16 << 20;
+constexpr uint64_t kLeastAtOnce = 1 << 20;
 /// Rows of the last minute are never touched: some are still to come.
 constexpr int64_t kNewestNs = 60 * kNsPerSecond;
 
@@ -88,9 +89,11 @@ absl::Status Retention::Check() {
     }
     std::vector<BlockRange> ranges;
     uint64_t freed = 0;
-    // The log and garbage of earlier go first: part of what is used may be theirs.
+    // The log and garbage of earlier go first: part of what is used may be theirs. Then a little at a time, and another look:
+    // rows must not go for garbage.
+    const uint64_t at_once = std::max(bounds.high - bounds.low, kLeastAtOnce);
     if (round > 0) {
-      STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(used - bounds.low, &ranges));
+      STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(std::min(used - bounds.low, at_once), &ranges));
     }
     STEPSCOPE_RETURN_IF_ERROR(parts_.store->Reclaim(ranges));
     if (freed > 0 || round == 0) continue;

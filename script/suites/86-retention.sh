@@ -8,6 +8,6 @@ Run() {
   if [[ $STEPSCOPE_FULL = 1 ]]; then
     Check "30 days of 300 rows a second under 5 GB" build/tests/retention_replay --days 30 --step-seconds 1 --rows 300 --max-mb 4768 --progress
   else
-    Check "30 days, thinned, under 64 MB" build/tests/retention_replay --days 30 --step-seconds 60 --rows 500 --max-mb 64
+    Check "30 days, thinned, under 64 MB" build/tests/retention_replay --days 30 --step-seconds 50 --rows 300 --max-mb 64
   fi
 }
