@@ -28,7 +28,7 @@ constexpr int64_t kBootNs = 1000 * kNsPerSecond;  ///< the job begins this long 
 constexpr std::array kRawTables = {TableId::kApiCall, TableId::kSchedSlice, TableId::kCounter, TableId::kSpan,
                                    TableId::kDeviceOp};
 constexpr size_t kNamesKnown = 20;
-constexpr double kSlackBytes = 8 << 20;  ///< files that compaction has twice for a moment
+constexpr double kSlackBytes = 16 << 20;  ///< files that compaction has twice for a moment
 
 class ReplayClock final : public Clock {
  public:
