@@ -43,7 +43,9 @@ class Systemd:
         wait_until(lambda: self.ctl("is-active", "test.target").stdout == "active\n", 20, f"boot: {self.log_text()}")
 
     def _first_process(self):
-        children = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()
+        children = subprocess.run(
+            ["pgrep", "-x", "-P", str(self.process.pid), "systemd"], capture_output=True, text=True
+        ).stdout.split()
         return int(children[0]) if children else None
 
     def log_text(self):
@@ -67,8 +69,10 @@ class Systemd:
         self.process.wait()
         self.log.close()
         groups = f"{self.folder}/cgroup/stepscope-test-{self.process.pid}"
-        tidy = f"mount -t cgroup2 none {self.folder}/cgroup; find {groups} -depth -type d -exec rmdir {{}} +; "
-        subprocess.run(["sh", "-c", f"{tidy} umount {self.folder}/cgroup"], check=True)
+        subprocess.run(["mount", "-t", "cgroup2", "none", self.folder / "cgroup"], check=True)
+        remove = ["find", groups, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"]
+        wait_until(lambda: subprocess.run(remove, capture_output=True).returncode == 0, 10, "its processes to be gone")
+        subprocess.run(["umount", self.folder / "cgroup"], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +137,7 @@ def test_it_starts_and_stops_with_all_of_its_hardening(service):
 def test_a_process_that_ends_while_the_daemon_is_away_loses_nothing(service, end):
     process = annotate(service, end, 300, 0.002)
     process.stdout.readline()
+    wait_until(lambda: service.show("NFileDescriptorStore") == "2", 10, "its hello to be read: a job's name needs that")
     if end == "killed":
         service.run("kill", "-9", service.show("MainPID"))  # systemd waits RestartSec=2s
     else:

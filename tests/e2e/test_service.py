@@ -56,6 +56,7 @@ def test_processes_that_end_while_no_daemon_runs_lose_nothing(make_daemon, super
         lives = annotate(daemon, f"lives-{number}", 800)
         ends.stdout.readline()
         lives.stdout.readline()
+        wait_until(lambda: len(supervisor.names()) == 3, 10, "their hellos to be read: a job's name needs that")
         time.sleep(dice.uniform(0, 0.4))
         known = set(jobs_of(daemon))
         daemon.kill()
