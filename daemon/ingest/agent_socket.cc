@@ -167,7 +167,7 @@ void AgentSocket::Accept(int64_t now_ns, size_t most) {
     }
     const int fd = connection.get();
     ++users_[credentials.uid].waiting;
-    waiting_[fd] = {std::move(connection), {}, {}, credentials.uid, now_ns};
+    waiting_[fd] = {std::move(connection), {}, false, {}, credentials.uid, now_ns};
     epoll_event event{EPOLLIN, {.fd = fd}};
     epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
     ReadHello(fd);  // an agent sends its hello with its connect
@@ -188,6 +188,7 @@ bool AgentSocket::AdmitUser(uint32_t uid, int64_t now_ns) {
 void AgentSocket::ReadHello(int fd) {
   std::string refusal;
   Waiting& peer = waiting_.at(fd);
+  if (foreign_.Full(peer.uid)) return Drop(fd, STEPSCOPE_HELLO_BUSY, "files of that user do not close");
   while (Receive(peer, &refusal)) {
   }
   if (!refusal.empty()) return Drop(fd, STEPSCOPE_HELLO_BAD_MESSAGE, refusal);
@@ -197,7 +198,9 @@ void AgentSocket::ReadHello(int fd) {
   if (!wanted.ok() || bytes.size() < *wanted) return;
   auto hello = ParseHello(bytes);
   if (!hello.ok()) return Drop(fd, STEPSCOPE_HELLO_BAD_MESSAGE, std::string(hello.status().message()));
-  if (!peer.ring_file.ok()) return Drop(fd, STEPSCOPE_HELLO_BAD_FILE, "hello without a ring file");
+  if (!peer.ring_file.ok()) {
+    return Drop(fd, STEPSCOPE_HELLO_BAD_FILE, peer.foreign_file ? "the ring file is not a memfd" : "hello without a ring file");
+  }
   if (hello->message.uid != peer.uid) return Drop(fd, STEPSCOPE_HELLO_DENIED, "hello claims another user");
   Waiting complete = Release(fd);
   events_.hello({std::move(complete.connection), std::move(complete.ring_file), *std::move(hello)});
@@ -237,8 +240,13 @@ bool AgentSocket::TakeDescriptors(msghdr& header, Waiting& peer) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
       unique_fd received(fd);
-      if (peer.ring_file.ok()) one = false;
-      peer.ring_file = std::move(received);
+      if (peer.ring_file.ok() || peer.foreign_file) one = false;
+      if (ForeignFiles::IsMemory(fd)) {
+        peer.ring_file = std::move(received);
+      } else {
+        peer.foreign_file = true;
+        foreign_.Close(peer.uid, std::move(received));
+      }
     }
   }
   return one;

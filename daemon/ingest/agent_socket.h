@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "daemon/ingest/foreign_files.h"
 #include "daemon/ingest/hello_message.h"
 
 struct msghdr;
@@ -71,6 +72,7 @@ class AgentSocket {
   struct Waiting {
     unique_fd connection;
     unique_fd ring_file;
+    bool foreign_file = false;  ///< it came with a file that is none of memory
     std::string bytes;
     uint32_t uid = 0;
     int64_t since_ns = 0;
@@ -100,6 +102,7 @@ class AgentSocket {
   bool paused_ = false;
   std::map<int, Waiting> waiting_;
   std::map<uint32_t, User> users_;
+  ForeignFiles foreign_;
 };
 
 }  // namespace stepscope

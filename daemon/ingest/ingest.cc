@@ -33,6 +33,7 @@ namespace {
 
 /// Each holds the memory of its rings. Beyond, whoever connects waits: a machine can fork faster than it can store.
 constexpr size_t kMostDying = 1024;
+constexpr double kMostOffsetNs = 1e18;     // of a time namespace: decades; beyond it the hello lies
 constexpr double kHelloWidthNs = 200'000;  // an agent reads its counter, then does other things, then CLOCK_MONOTONIC
 
 int64_t NowNs() { return ReadClockNs(CLOCK_MONOTONIC); }
@@ -88,6 +89,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   void Answer(const SessionPtr& session, unique_fd connection);
   void Begin(const SessionPtr& session);
   void WatchDeath(const SessionPtr& session);
+  void UnwatchOver();
   void PostPoll();
   void Refused(uint32_t uid, const std::string& reason);
   // Worker.
@@ -111,6 +113,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   std::atomic<bool> poll_posted_ = false;
   std::mutex asked_mu_;
   std::vector<std::function<void()>> asked_;  ///< tasks for the worker, behind everything the sockets hold now
+  std::vector<SessionPtr> over_;              ///< no longer to be watched
 
   std::map<int, SessionPtr> deaths_;  ///< by pidfd
   struct Quiet {
@@ -196,6 +199,7 @@ void IngestCore::OnEvent(int fd) {
   if (fd == wake_.get()) {
     eventfd_t ignored;
     eventfd_read(wake_.get(), &ignored);
+    UnwatchOver();
     std::vector<std::function<void()>> asked;
     {
       const std::lock_guard lock(asked_mu_);
@@ -234,6 +238,8 @@ std::optional<Refusal> IngestCore::TakeHello(HelloPeer& peer) {
     return std::nullopt;
   }
   if (sessions_.living() >= options_.max_sessions) return Refusal{STEPSCOPE_HELLO_BUSY, "too many sessions"};
+  if (sessions_.LivingOf(process->uid) >= options_.max_sessions_per_user)
+    return Refusal{STEPSCOPE_HELLO_BUSY, "too many sessions of one user"};
   SessionBirth birth{std::move(peer.hello), *std::move(process), *std::move(file), {}, 0};
   ProcessKey& key = birth.process.key;
   if (key.start_ticks == 0) key = parts_.jobs->SeenProcess(key, birth.process.uid);
@@ -324,9 +330,10 @@ int64_t IngestCore::ClockOffset(const Hello& hello, const PeerProcess& process) 
   const std::optional<ClockAnchor> own = TickReading::Read(message.clock_kind);
   const double ns_per_tick = ticks_.Rate(message.clock_kind).ns_per_tick;
   const double since = own ? static_cast<double>(static_cast<int64_t>(own->ticks.ticks - message.ticks)) * ns_per_tick : 0;
-  const int64_t node_ns = own ? own->node.ns - std::llround(since) : NowNs();
-  const int64_t offset_ns = node_ns - static_cast<int64_t>(message.monotonic_ns);
-  return std::abs(offset_ns) < kNsPerSecond ? 0 : offset_ns;
+  const double node_ns = own ? static_cast<double>(own->node.ns) - since : static_cast<double>(NowNs());
+  const double offset_ns = node_ns - static_cast<double>(static_cast<int64_t>(message.monotonic_ns));
+  const bool counts = std::abs(offset_ns) >= static_cast<double>(kNsPerSecond) && std::abs(offset_ns) < kMostOffsetNs;
+  return counts ? std::llround(offset_ns) : 0;
 }
 
 void IngestCore::StartClock(const SessionBirth& birth, SessionIdentity& identity) {
@@ -364,6 +371,19 @@ void IngestCore::WatchDeath(const SessionPtr& session) {
   deaths_[pidfd] = session;
   epoll_event event{EPOLLIN, {.fd = pidfd}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, pidfd, &event);
+}
+
+/// A process may open any number of sessions in its life: one that is over lets go of its files before the process dies.
+void IngestCore::UnwatchOver() {
+  std::vector<SessionPtr> over;
+  {
+    const std::lock_guard lock(asked_mu_);
+    over.swap(over_);
+  }
+  for (const SessionPtr& session : over) {
+    const int pidfd = session->peer().pidfd.get();
+    if (deaths_.erase(pidfd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, pidfd, nullptr);
+  }
 }
 
 void IngestCore::PostPoll() {
@@ -414,6 +434,11 @@ void IngestCore::Over(const SessionPtr& session) {
   if (sessions_.dying() + 1 == kMostDying) eventfd_write(wake_.get(), 1);  // there is room again
   parts_.clocks->Forget(session->identity().clock);
   session->Disconnect(absl::OkStatus());
+  {
+    const std::lock_guard lock(asked_mu_);
+    over_.push_back(session);
+  }
+  eventfd_write(wake_.get(), 1);
 }
 
 absl::Status IngestCore::Flush(RunId run, int64_t timeout_ns) {

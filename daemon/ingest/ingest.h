@@ -30,6 +30,7 @@ class Ingest {
   struct Options {
     std::string socket_path;
     size_t max_sessions = 4096;
+    size_t max_sessions_per_user = 2048;
     int64_t poll_ns = 250 * kNsPerMillisecond;
     int64_t hello_timeout_ns = 5 * kNsPerSecond;
   };

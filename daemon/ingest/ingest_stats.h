@@ -16,7 +16,7 @@ struct IngestNumbers {
   uint64_t bytes = 0;           ///< of rings, pushed and salvaged
   uint64_t salvaged_bytes = 0;  ///< part of them the daemon read itself
   uint64_t malformed = 0;
-  std::map<std::string, uint64_t> rejected;  ///< hellos and pushes, by reason
+  std::map<std::string, uint64_t> rejected;  ///< hellos and pushes, by reason with its numbers left out
 };
 
 /// Thread rule: any thread.
@@ -26,8 +26,17 @@ class IngestStats {
     const std::lock_guard lock(mu_);
     change(numbers_);
   }
+  /// A stranger chooses the numbers in a reason: left in, each would be a counter of its own, kept for ever.
   void Reject(const std::string& reason) {
-    Update([&](IngestNumbers& n) { ++n.rejected[reason]; });
+    std::string kind;
+    for (const char c : reason) {
+      const bool digit = c >= '0' && c <= '9';
+      if (!digit || kind.empty() || kind.back() != '#') kind += digit ? '#' : c;
+    }
+    Update([&](IngestNumbers& n) {
+      const bool room = n.rejected.size() < kMostReasons || n.rejected.contains(kind);
+      ++n.rejected[room ? kind : "other reasons"];
+    });
   }
   IngestNumbers Get() const {
     const std::lock_guard lock(mu_);
@@ -35,6 +44,8 @@ class IngestStats {
   }
 
  private:
+  static constexpr size_t kMostReasons = 64;
+
   mutable std::mutex mu_;
   IngestNumbers numbers_;
 };

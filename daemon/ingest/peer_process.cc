@@ -38,10 +38,12 @@ std::string NamespaceLink(const std::string& process, const char* name) {
   return std::filesystem::read_symlink(fmt::format("/proc/{}/ns/{}", process, name), error).string();
 }
 
-unique_fd OpenPidFd(int socket, int32_t pid) {
+/// `of_peer` = it is of the peer for certain, not of who has its pid now.
+unique_fd OpenPidFd(int socket, int32_t pid, bool* of_peer) {
   int fd = -1;
   socklen_t size = sizeof(fd);
-  if (getsockopt(socket, SOL_SOCKET, kSoPeerPidFd, &fd, &size) == 0) return unique_fd(fd);
+  *of_peer = getsockopt(socket, SOL_SOCKET, kSoPeerPidFd, &fd, &size) == 0;
+  if (*of_peer) return unique_fd(fd);
   if (errno != ENOPROTOOPT) return {};
   return unique_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -62,11 +64,16 @@ absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid) {
   PeerProcess peer;
   peer.key.pid = {credentials.pid};
   peer.uid = credentials.uid;
-  peer.pidfd = OpenPidFd(socket, credentials.pid);
+  bool of_peer = false;
+  peer.pidfd = OpenPidFd(socket, credentials.pid, &of_peer);
   const std::string pid = std::to_string(credentials.pid);
   const std::vector<int32_t> ids = NamespaceIds(fmt::format("/proc/{}/status", pid));
   const auto start = ReadStartTicks(peer.key.pid);
-  if (!peer.pidfd.ok() || Reaped(peer.pidfd.get()) || ids.empty() || !start.ok() || ids.back() != inner_pid) {
+  const bool gone = !peer.pidfd.ok() || Reaped(peer.pidfd.get()) || ids.empty() || !start.ok();
+  if (!gone && of_peer && ids.back() != inner_pid) {
+    return absl::PermissionDeniedError(fmt::format("hello claims pid {}, its process has {}", inner_pid, ids.back()));
+  }
+  if (gone || ids.back() != inner_pid) {
     peer.pidfd.reset();
     peer.own_pid_namespace = credentials.pid != inner_pid;
     return peer;
@@ -91,15 +98,26 @@ int32_t HostTids::Of(int32_t inner) {
   if (inner == inner_pid_) return process_.pid.value;
   if (const auto host = announced_->Host(process_, inner)) return *host;
   auto found = scanned_.find(inner);
-  if (found == scanned_.end()) {
+  if (found == scanned_.end() && MayAsk()) {
     Scan();
     found = scanned_.find(inner);
   }
   if (found != scanned_.end()) return found->second;
+  if (!MayAsk()) return -inner;
   announced_->CatchUp();
   const int32_t host = announced_->Host(process_, inner).value_or(-inner);
   if (host < 0) scanned_[inner] = host;
   return host;
+}
+
+/// A process may name any number of threads; looking for them must not take the time of others.
+bool HostTids::MayAsk() {
+  const int64_t now_ns = ReadClockNs(CLOCK_MONOTONIC);
+  if (now_ns - asked_since_ns_ >= kNsPerSecond) {
+    asked_since_ns_ = now_ns;
+    asked_ = 0;
+  }
+  return ++asked_ <= kAsksPerSecond;
 }
 
 void HostTids::Scan() {

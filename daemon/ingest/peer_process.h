@@ -22,8 +22,9 @@ struct PeerProcess {
   bool own_time_namespace = false;  ///< its CLOCK_MONOTONIC may differ from the node's
 };
 
-/// PERMISSION_DENIED for a peer the daemon cannot see (a process of an unrelated pid namespace). `inner_pid` is what the process
-/// calls itself; a live process that does not is a reused pid, and the peer counts as gone.
+/// `inner_pid` is what the process calls itself. PERMISSION_DENIED for a peer the daemon cannot see (a process of an unrelated
+/// pid namespace) and for a live one with another pid. Before Linux 6.5 the kernel does not say whether the process that has the
+/// pid now is the peer: one that calls itself otherwise is taken for a reused pid, and the peer for gone.
 absl::StatusOr<PeerProcess> ReadPeerProcess(int socket, int32_t inner_pid);
 
 /// A pidfd of that very process, not of another that has its pid by now; not ok() when it ended.
@@ -42,6 +43,9 @@ class HostTids {
   void Began(int32_t inner) { scanned_.erase(inner); }
 
  private:
+  static constexpr int kAsksPerSecond = 200;
+
+  bool MayAsk();
   void Scan();
 
   ProcessKey process_;
@@ -49,6 +53,8 @@ class HostTids {
   bool own_namespace_;
   const InnerTids* announced_;
   std::unordered_map<int32_t, int32_t> scanned_;
+  int64_t asked_since_ns_ = 0;
+  int asked_ = 0;
 };
 
 }  // namespace stepscope

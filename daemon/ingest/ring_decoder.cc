@@ -10,7 +10,8 @@
 namespace stepscope {
 namespace {
 
-constexpr size_t kMaxTokens = 4096;  // open, and waiting ends, of a session: their state is rewritten with each position
+constexpr size_t kMaxThreads = 65'536;  // of a session; the run remembers each
+constexpr size_t kMaxTokens = 4096;     // open, and waiting ends, of a session: their state is rewritten with each position
 
 std::string_view TextOf(RingBytes record, size_t fixed_bytes, size_t bytes) {
   return {reinterpret_cast<const char*>(record.data()) + fixed_bytes, bytes};
@@ -100,7 +101,9 @@ void SessionDecoder::DecodeRecord(uint32_t ring, RingState& state, const stepsco
     case STEPSCOPE_RECORD_THREAD: {
       const auto thread = CopyRecord<stepscope_record_thread>(record);
       Saw(state, thread.ticks);
-      state.tid = thread.tid;
+      const bool known = tids_.contains(thread.tid) || (tids_.size() < kMaxThreads && tids_.insert(thread.tid).second);
+      state.tid = known ? thread.tid : 0;
+      if (!known) return Lose(state, LossReason::kRateLimited, 0, rows);
       return rows.NoteThread(thread.tid, CommOf(thread.comm));
     }
     case STEPSCOPE_RECORD_ANCHOR:

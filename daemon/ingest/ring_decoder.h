@@ -15,6 +15,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "daemon/ingest/record_walk.h"
 #include "daemon/ingest/ring_state.h"
@@ -75,6 +76,7 @@ class SessionDecoder {
   std::unordered_map<uint64_t, uint32_t> token_rings_;      ///< token → ring whose state holds its begin
   std::unordered_map<uint64_t, uint32_t> token_end_rings_;  ///< token → ring whose state holds its early end
   std::set<uint32_t> touched_;
+  std::unordered_set<int32_t> tids_;
   uint64_t last_ticks_ = 0;
 };
 

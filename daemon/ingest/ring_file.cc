@@ -22,27 +22,28 @@ constexpr size_t kSlotsAtOnce = 32;
 
 bool Used(const stepscope_ring_descriptor& d) { return d.state != STEPSCOPE_RING_FREE || d.generation != 0 || d.head != 0; }
 
-absl::Status CheckSealedTmpfs(int fd, const struct stat& file, uint64_t file_bytes) {
-  struct statfs fs{};
-  if (fstatfs(fd, &fs) != 0) return ErrnoStatus(errno, "fstatfs(ring file)");
-  if (fs.f_type != TMPFS_MAGIC || !S_ISREG(file.st_mode)) return absl::InvalidArgumentError("the ring file is not a memfd");
+/// Seals come first: asking for them is the one call on a file that no program behind it answers.
+absl::StatusOr<struct stat> CheckSealedTmpfs(int fd, uint64_t file_bytes) {
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) {
+  if (seals < 0) return absl::InvalidArgumentError("the ring file is not a memfd");
+  if ((seals & kSeals) != kSeals) {
     return absl::InvalidArgumentError("the ring file is not sealed against shrinking, growing and more seals");
   }
+  struct stat file{};
+  struct statfs fs{};
+  if (fstat(fd, &file) != 0 || fstatfs(fd, &fs) != 0) return ErrnoStatus(errno, "fstat(ring file)");
+  if (fs.f_type != TMPFS_MAGIC || !S_ISREG(file.st_mode)) return absl::InvalidArgumentError("the ring file is not a memfd");
   const auto size = static_cast<uint64_t>(file.st_size);
   if (size != file_bytes || size < STEPSCOPE_RING_ALIGNMENT || size > STEPSCOPE_RING_FILE_MAX_BYTES) {
     return absl::InvalidArgumentError(fmt::format("the ring file has {} bytes, the hello says {}", size, file_bytes));
   }
-  return absl::OkStatus();
+  return file;
 }
 
 }  // namespace
 
 absl::StatusOr<RingFile> RingFile::Open(unique_fd fd, const std::string& session, uint64_t file_bytes) {
-  struct stat file{};
-  if (fstat(fd.get(), &file) != 0) return ErrnoStatus(errno, "fstat(ring file)");
-  STEPSCOPE_RETURN_IF_ERROR(CheckSealedTmpfs(fd.get(), file, file_bytes));
+  STEPSCOPE_ASSIGN_OR_RETURN(const struct stat file, CheckSealedTmpfs(fd.get(), file_bytes));
   RingFile ring_file;
   ring_file.fd_ = std::move(fd);
   ring_file.file_bytes_ = file_bytes;

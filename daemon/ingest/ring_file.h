@@ -29,6 +29,7 @@ class RingFile {
   /// Bytes [from, to) of a ring. DATA_LOSS when the descriptor cannot hold them.
   absl::StatusOr<std::string> Read(const stepscope_ring_descriptor& descriptor, uint64_t from, uint64_t to) const;
   int fd() const { return fd_.get(); }
+  uint64_t bytes() const { return file_bytes_; }
   /// True when `other` is the same file.
   bool SameFile(const RingFile& other) const { return device_ == other.device_ && inode_ == other.inode_; }
 

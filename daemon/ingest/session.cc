@@ -130,14 +130,15 @@ bool Session::Advance(const RingPiece& piece, const std::shared_ptr<AckSink>& or
 void Session::Drain(bool all) {
   if (finished_ || stopping_) return;
   const std::vector<stepscope_ring_descriptor> descriptors = file_.Descriptors(all);
+  uint64_t room = file_.bytes();  // the rings of an honest file do not overlap
   for (uint32_t ring = 0; ring < descriptors.size(); ++ring) {
     const auto known = delivered_.find(ring);
     const RingAt at = known == delivered_.end() ? RingAt{descriptors[ring].generation, 0} : known->second;
-    if (descriptors[ring].head != at.position || descriptors[ring].generation != at.generation) DrainRing(ring);
+    if (descriptors[ring].head != at.position || descriptors[ring].generation != at.generation) DrainRing(ring, &room);
   }
 }
 
-void Session::DrainRing(uint32_t ring) {
+void Session::DrainRing(uint32_t ring, uint64_t* room) {
   const auto d = file_.Descriptor(ring);
   if (!d.ok() || d->head == 0) return;
   const auto known = delivered_.find(ring);
@@ -145,7 +146,9 @@ void Session::DrainRing(uint32_t ring) {
   if (known != delivered_.end() && known->second.generation > d->generation) return;
   const uint64_t from = same ? known->second.position : 0;
   if (d->head <= from) return;
-  const auto bytes = file_.Read(*d, from, d->head);
+  const bool fits = d->head - from <= *room;
+  const auto bytes = fits ? file_.Read(*d, from, d->head) : absl::DataLossError("rings overlap");
+  if (bytes.ok()) *room -= bytes->size();
   if (!bytes.ok()) {
     SessionRows rows(&identity_);
     TakeGeneration(ring, d->generation, rows);

@@ -116,7 +116,8 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   void StartAt(const stepscope_ring_descriptor& d, uint32_t ring);
   bool Advance(const RingPiece& piece, const std::shared_ptr<AckSink>& origin);
-  void DrainRing(uint32_t ring);
+  /// `room` = bytes this pass may still take.
+  void DrainRing(uint32_t ring, uint64_t* room);
   bool TakeGeneration(uint32_t ring, uint32_t generation, SessionRows& rows);
   bool Deliver(SessionRows& rows, const std::shared_ptr<AckSink>& origin, bool last);
   void OnStored(const RingPositions& positions, const absl::Status& status, const std::shared_ptr<AckSink>& origin, bool last);

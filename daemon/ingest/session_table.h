@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionTable: the sessions that are not over, by id and by nonce of their connection, and how many of them are dying: their
-// process is dead, their last records are not stored yet.
+// SessionTable: the sessions that are not over, by id and by nonce of their connection, how many of them are dying: their process is
+// dead, their last records are not stored yet; and how many others each user has.
 //
 // Thread rule: any.
 #pragma once
@@ -40,6 +40,7 @@ class SessionTable {
   void Put(const SessionPtr& session, const std::string& nonce) {
     const std::lock_guard lock(mu_);
     Entry& entry = sessions_[session->identity().session];
+    if (entry.session == nullptr) ++living_[session->peer().uid];
     nonces_.erase(entry.nonce);
     entry.session = session;
     entry.nonce = nonce;
@@ -52,13 +53,15 @@ class SessionTable {
     if (found == sessions_.end() || found->second.session != session || found->second.dying) return;
     found->second.dying = true;
     ++dying_;
+    OneLess(session->peer().uid);
   }
   void Remove(const SessionPtr& session) {
     const std::lock_guard lock(mu_);
     const auto found = sessions_.find(session->identity().session);
     if (found == sessions_.end()) return;
     nonces_.erase(found->second.nonce);
-    dying_ -= found->second.dying ? 1 : 0;
+    if (found->second.dying) --dying_;
+    if (!found->second.dying) OneLess(found->second.session->peer().uid);
     if (past_.emplace(found->first, OriginIn(*session)).second) past_order_.push_back(found->first);
     sessions_.erase(found);
     while (past_order_.size() > kMostPast) {
@@ -101,6 +104,11 @@ class SessionTable {
     const std::lock_guard lock(mu_);
     return sessions_.size() - dying_;
   }
+  size_t LivingOf(uint32_t uid) const {
+    const std::lock_guard lock(mu_);
+    const auto found = living_.find(uid);
+    return found == living_.end() ? 0 : found->second;
+  }
 
  private:
   static constexpr size_t kMostPast = 16384;
@@ -110,10 +118,15 @@ class SessionTable {
     std::string nonce;
     bool dying = false;
   };
+  void OneLess(uint32_t uid) {
+    const auto user = living_.find(uid);
+    if (--user->second == 0) living_.erase(user);
+  }
   mutable std::mutex mu_;
   size_t dying_ = 0;
   std::map<std::string, Entry> sessions_;
   std::map<std::string, SessionPtr> nonces_;
+  std::map<uint32_t, size_t> living_;  ///< by user
   std::map<std::string, Origin> past_;
   std::deque<std::string> past_order_;  ///< oldest first
 };

@@ -17,6 +17,10 @@
 namespace stepscope {
 namespace {
 
+// Jobs that processes of one user open by recording themselves: so many at once, then so many a second. Each is kept until it is
+// deleted.
+constexpr double kJobBurst = 1000;
+constexpr double kJobsPerSecond = 5;
 constexpr int64_t kQuietNs = 60 * kNsPerSecond;
 constexpr int64_t kQuietWithLauncherNs = 600 * kNsPerSecond;
 
@@ -45,7 +49,13 @@ struct JobTable::Impl {
   mutable std::mutex mu;
   std::map<uint32_t, JobEntry> entries;  // by run, every run the store knows
   uint32_t next_run = 1;
+  struct Allowance {
+    double jobs = kJobBurst;
+    NodeTime since;
+  };
+  std::map<uint32_t, Allowance> allowances;  // by uid
 
+  absl::Status SpendJob(uint32_t uid);
   JobEntry* Find(RunId run) {
     const auto it = entries.find(run.value);
     return it == entries.end() ? nullptr : &it->second;
@@ -162,6 +172,17 @@ ProcessKey JobTable::Impl::SeenWithPid(ProcessKey gone, uint32_t uid) const {
   return gone;
 }
 
+absl::Status JobTable::Impl::SpendJob(uint32_t uid) {
+  Allowance& allowance = allowances[uid];
+  const NodeTime now = clock->Node();
+  const double passed_s = static_cast<double>(now - allowance.since) / 1e9;
+  allowance.jobs = std::min(kJobBurst, allowance.jobs + passed_s * kJobsPerSecond);
+  allowance.since = now;
+  if (allowance.jobs < 1) return absl::ResourceExhaustedError("one user opens too many jobs; start them below one process");
+  allowance.jobs -= 1;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t uid, const Facts& facts, Orders* orders) {
   if (process.start_ticks == 0) process = SeenWithPid(process, uid);
   const std::vector<ProcessKey> chain = Ancestry(process, proc);
@@ -174,6 +195,7 @@ absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t
   }
   if (entry == nullptr) {
     const StartJobSpec claim = ClaimOf(chain, uid, facts, proc);
+    STEPSCOPE_RETURN_IF_ERROR(SpendJob(uid));
     STEPSCOPE_ASSIGN_OR_RETURN(entry, Open(claim, orders));
     const ProcessKey root = claim.root.value_or(process);
     entry->roots.push_back(root);
@@ -237,7 +259,7 @@ void JobTable::Impl::Step(JobEntry& entry, NodeTime now, std::vector<RunId>* end
 }
 
 JobTable::JobTable(Store* store, const Clock* clock, std::string boot_id, std::string hostname, Hooks hooks, std::string proc)
-    : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), std::move(proc), {}, {}, 1}) {}
+    : impl_(new Impl{store, clock, std::move(boot_id), std::move(hostname), std::move(hooks), std::move(proc), {}, {}, 1, {}}) {}
 JobTable::~JobTable() = default;
 
 absl::Status JobTable::Impl::ReadEntries() {
@@ -246,9 +268,10 @@ absl::Status JobTable::Impl::ReadEntries() {
     jobs.emplace(id, value);
     return true;
   }));
-  return store->ForEachMeta("run", [&](std::string_view, std::string_view value) {
+  return store->ForEachMeta("run", [&](std::string_view id, std::string_view value) {
     if (auto entry = DecodeEntry(value, jobs)) {
       const uint32_t run = entry->snapshot.run.value;
+      if (id != RunMetaId({run}) || run == 0 || run == UINT32_MAX) return true;  // damaged: its rows are under another key
       next_run = std::max(next_run, run + 1);
       entries.emplace(run, *std::move(entry));
     }

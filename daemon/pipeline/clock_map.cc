@@ -11,7 +11,13 @@ constexpr size_t kMaxPoints = 512;  // then every second one of the older half g
 constexpr size_t kSlopePoints = 8;  // a slope is taken over the last this many anchors
 constexpr double kDrift = 5e-6;     // how far a disciplined clock's speed may wander from its last slope
 constexpr double kFarNs = 3600e9;
-constexpr double kTighter = 8;  // an anchor this much wider than what is already known says nothing
+constexpr double kMostErrorNs = 1e15;  // eleven days: beyond it an anchor tells nothing
+constexpr double kTighter = 8;         // an anchor this much wider than what is already known says nothing
+
+/// Readings come from strangers: sums of them wrap instead of being undefined.
+int64_t Sum(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+
+int64_t Rounded(double ns) { return std::llround(std::clamp(ns, -9e18, 9e18)); }
 
 double TicksBetween(uint64_t from, uint64_t to) {
   return to >= from ? static_cast<double>(to - from) : -static_cast<double>(from - to);
@@ -29,7 +35,7 @@ ClockMap::Slope ClockMap::SlopeAt(size_t index) const {
     while (last + 1 < points_.size() && !points_[last + 1].starts_segment && last - index < kSlopePoints) ++last;
   }
   const double ticks = TicksBetween(points_[first].ticks, points_[last].ticks);
-  const double node = static_cast<double>(points_[last].node_ns - points_[first].node_ns);
+  const double node = static_cast<double>(points_[last].node_ns) - static_cast<double>(points_[first].node_ns);
   if (ticks <= 0 || node <= 0) return best;
   const double error = (points_[first].error_ns + points_[last].error_ns + 1) / node;
   if (error < best.relative_error) best = {node / ticks, error};
@@ -47,7 +53,7 @@ ClockMap::Guess ClockMap::Interpolate(size_t index, uint64_t ticks) const {
   const Point& a = points_[index];
   const Point& b = points_[index + 1];
   const double share = TicksBetween(a.ticks, ticks) / TicksBetween(a.ticks, b.ticks);
-  const double span = static_cast<double>(b.node_ns - a.node_ns);
+  const double span = static_cast<double>(b.node_ns) - static_cast<double>(a.node_ns);
   const double bend = 2 * kDrift * span * share * (1 - share);
   return {static_cast<double>(a.node_ns) + span * share, std::max(a.error_ns, b.error_ns) + bend + 1};
 }
@@ -68,12 +74,12 @@ bool ClockMap::Agrees(size_t index, const Point& point) const {
 }
 
 void ClockMap::Add(const ClockAnchor& anchor) {
-  Point point{anchor.ticks.ticks, anchor.node.ns + offset_ns_, 0, false};
+  Point point{anchor.ticks.ticks, Sum(anchor.node.ns, offset_ns_), 0, false};
   const auto next = std::ranges::lower_bound(points_, point.ticks, {}, &Point::ticks);
   if (next != points_.end() && next->ticks == point.ticks) return;
   const size_t at = static_cast<size_t>(next - points_.begin());
   const double ns_per_tick = points_.empty() ? rate_.ns_per_tick : SlopeAt(at > 0 ? at - 1 : 0).ns_per_tick;
-  point.error_ns = static_cast<double>(anchor.width_ticks) * ns_per_tick / 2 + 1;
+  point.error_ns = std::min(static_cast<double>(anchor.width_ticks) * ns_per_tick / 2 + 1, kMostErrorNs);
   if (at > 0) {
     const Guess guess = Extrapolate(at - 1, point.ticks);
     point.starts_segment = !Agrees(at - 1, point);
@@ -129,11 +135,11 @@ std::optional<PlacedTime> ClockMap::PlaceIn(const Stretch& stretch, uint64_t tic
     if (!last) away_ns = std::min(away_ns, static_cast<double>(points_[stretch.after].node_ns) - guess.node_ns);
   }
   if (!(away_ns <= kFarNs)) return std::nullopt;
-  return PlacedTime{{std::llround(guess.node_ns)}, std::llround(std::ceil(guess.error_ns))};
+  return PlacedTime{{Rounded(guess.node_ns)}, Rounded(std::min(std::ceil(guess.error_ns), kMostErrorNs * 10))};
 }
 
 absl::StatusOr<PlacedTime> ClockMap::Place(SourceTicks source) const {
-  if (identity()) return PlacedTime{{static_cast<int64_t>(source.ticks) + offset_ns_}, 0};
+  if (identity()) return PlacedTime{{Sum(static_cast<int64_t>(source.ticks), offset_ns_)}, 0};
   if (points_.empty()) return absl::FailedPreconditionError("the clock has no anchor yet; its rows wait for the first one");
   if (const auto placed = PlaceIn(StretchOf(source.ticks), source.ticks)) return *placed;
   return absl::OutOfRangeError("the reading is more than an hour from every anchor of its clock");
@@ -147,7 +153,7 @@ std::vector<std::optional<PlacedTime>> ClockMap::PlaceAll(std::span<const int64_
   for (size_t i = 0; i < readings.size(); ++i) {
     const auto ticks = static_cast<uint64_t>(readings[i]);
     if (identity()) {
-      placed[i] = PlacedTime{{readings[i] + offset_ns_}, 0};
+      placed[i] = PlacedTime{{Sum(readings[i], offset_ns_)}, 0};
       continue;
     }
     if (!Holds(stretch, ticks)) stretch = StretchOf(ticks);

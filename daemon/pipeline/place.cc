@@ -12,10 +12,11 @@ using PlacedColumn = std::vector<std::optional<PlacedTime>>;
 bool DurationIsEndReading(TableId table) { return table == TableId::kSpan || table == TableId::kLoss; }
 
 /// Puts node times into a column of readings; rows without a place are marked.
-PlacedColumn PlaceTimes(std::vector<int64_t>& column, ClockId clock, const ClockRegistry& clocks, std::vector<uint8_t>& lost) {
+PlacedColumn PlaceTimes(std::vector<int64_t>& column, ClockId clock, const ClockRegistry& clocks, NodeTime latest,
+                        std::vector<uint8_t>& lost) {
   PlacedColumn placed = clocks.PlaceAll(clock, column);
   for (size_t row = 0; row < column.size(); ++row) {
-    if (placed[row] && placed[row]->time.ns >= 0) {
+    if (placed[row] && placed[row]->time.ns >= 0 && placed[row]->time <= latest) {
       column[row] = placed[row]->time.ns;
     } else {
       lost[row] = 1;
@@ -25,9 +26,9 @@ PlacedColumn PlaceTimes(std::vector<int64_t>& column, ClockId clock, const Clock
 }
 
 /// Turns the readings at the end of the rows into durations. An end may lie before its start by what the map is unsure of.
-void PlaceEnds(Batch& batch, const ClockRegistry& clocks, const PlacedColumn& starts, std::vector<uint8_t>& lost) {
+void PlaceEnds(Batch& batch, const ClockRegistry& clocks, NodeTime latest, const PlacedColumn& starts, std::vector<uint8_t>& lost) {
   std::vector<int64_t>& column = batch.columns[1];
-  const PlacedColumn ends = PlaceTimes(column, batch.clock, clocks, lost);
+  const PlacedColumn ends = PlaceTimes(column, batch.clock, clocks, latest, lost);
   for (size_t row = 0; row < column.size(); ++row) {
     if (lost[row] != 0) continue;
     const int64_t dur_ns = column[row] - batch.columns[0][row];
@@ -54,17 +55,17 @@ size_t Remove(const std::vector<uint8_t>& lost, Batch& batch) {
 
 }  // namespace
 
-size_t PlaceBatch(Batch& batch, const ClockRegistry& clocks) {
+size_t PlaceBatch(Batch& batch, const ClockRegistry& clocks, NodeTime latest) {
   const TableSpec* spec = FindTable(batch.table);
   if (batch.clock == ClockId{} || spec == nullptr) return 0;
   std::vector<uint8_t> lost(batch.rows(), 0);
   PlacedColumn starts;
   for (size_t c = 0; c < spec->columns.size(); ++c) {
     if (spec->columns[c].kind != ColumnKind::kTime) continue;
-    PlacedColumn placed = PlaceTimes(batch.columns[c], batch.clock, clocks, lost);
+    PlacedColumn placed = PlaceTimes(batch.columns[c], batch.clock, clocks, latest, lost);
     if (c == 0) starts = std::move(placed);
   }
-  if (DurationIsEndReading(batch.table)) PlaceEnds(batch, clocks, starts, lost);
+  if (DurationIsEndReading(batch.table)) PlaceEnds(batch, clocks, latest, starts, lost);
   batch.clock = {};
   return Remove(lost, batch);
 }

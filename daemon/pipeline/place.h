@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 
 #include "daemon/pipeline/clock_registry.h"
 #include "trace/batch.h"
@@ -13,7 +14,8 @@
 namespace stepscope {
 
 /// Maps the kTime columns of `batch` (and the end readings above) to node time and sets its clock to 0. Rows that cannot be
-/// placed, or whose end lies before their start by more than the clock error, are removed; returns how many.
-size_t PlaceBatch(Batch& batch, const ClockRegistry& clocks);
+/// placed, that lie behind `latest`, or whose end lies before their start by more than the clock error, are removed; returns how
+/// many.
+size_t PlaceBatch(Batch& batch, const ClockRegistry& clocks, NodeTime latest = {std::numeric_limits<int64_t>::max()});
 
 }  // namespace stepscope
