@@ -17,13 +17,23 @@ std::string Pick(const char* const (&words)[n], int64_t value, const char* what)
 }
 
 constexpr const char* kStages[] = {"", "agent", "kernel", "ingest", "pipeline", "sampler", "store", "retention"};
-constexpr const char* kReasons[] = {
-    "",           "ring full",         "no ring",          "daemon away",  "malformed record", "no clock map",
-    "name limit", "end without begin", "kernel ring full", "tick skipped", "rate limit",       "not kept"};
+constexpr const char* kReasons[] = {"",
+                                    "ring full",
+                                    "no ring",
+                                    "daemon away",
+                                    "malformed record",
+                                    "no clock map",
+                                    "name limit",
+                                    "end without begin",
+                                    "kernel ring full",
+                                    "tick skipped",
+                                    "rate limit",
+                                    "not kept",
+                                    "damaged block"};
 constexpr const char* kDomains[] = {"user", "step", "loader", "optimizer", "framework", "mark", "window"};
 
 static_assert(std::size(kStages) == static_cast<size_t>(LossStage::kRetention) + 1);
-static_assert(std::size(kReasons) == static_cast<size_t>(LossReason::kEvicted) + 1);
+static_assert(std::size(kReasons) == static_cast<size_t>(LossReason::kDamaged) + 1);
 static_assert(std::size(kDomains) == static_cast<size_t>(SpanDomain::kWindow) + 1);
 
 }  // namespace

@@ -27,6 +27,7 @@
 #include "daemon/job_observer.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/live/rank_sampler.h"
+#include "daemon/pipeline/damaged_blocks.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/retention/retained_runs.h"
 #include "daemon/retention/retention.h"
@@ -120,6 +121,7 @@ class RunningDaemon final : public Daemon {
   std::unique_ptr<JobTable> jobs_;
   std::unique_ptr<Retention> retention_;
   std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<DamagedBlocks> damaged_;
   std::unique_ptr<TableReader> reader_;
   InnerTids inner_tids_{&clock_, [this] {
                           if (sched_ != nullptr) sched_->Flush().IgnoreError();  // without the collector nobody announces threads
@@ -220,7 +222,8 @@ void RunningDaemon::StartPipeline() {
 
 absl::Status RunningDaemon::StartSources() {
   StartPipeline();
-  reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get());
+  damaged_ = std::make_unique<DamagedBlocks>(store_.get(), pipeline_.get(), &clock_);
+  reader_ = std::make_unique<TableReader>(store_.get(), pipeline_.get(), damaged_.get());
   jobs_ = std::make_unique<JobTable>(store_.get(), &clock_, boot_id_, hostname_, JobHooks());
   observer_ = std::make_unique<JobObserver>(jobs_.get(), pipeline_.get(), &inner_tids_);
   live_ = std::make_unique<RankSampler>(
@@ -233,6 +236,7 @@ absl::Status RunningDaemon::StartSources() {
   if (!config_.upload_url.empty()) {
     Uploader::Parts parts{store_.get(), pipeline_.get(), jobs_.get(), &clock_};
     parts.drain = [this] { return pipeline_->Drain(); };
+    parts.damaged = damaged_.get();
     uploader_ = Uploader::Create(UploadFrom(config_), parts);
     uploader_->Start();
   }

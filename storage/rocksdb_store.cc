@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/status.h"
 #include "rocksdb/write_batch.h"
+#include "storage/block_scan.h"
 #include "storage/keys.h"
 #include "storage/rocksdb_open.h"
 #include "storage/rocksdb_space.h"
@@ -225,16 +226,11 @@ absl::Status RocksDbStore::ForEachBlock(RunId run, TableId table, NodeTime begin
   if (!prefix_end.empty()) read.iterate_upper_bound = &bound;
   // One iterator is one snapshot: a block cannot be seen in neither or both of the ranges.
   const std::unique_ptr<rocksdb::Iterator> at(open_->db().NewIterator(read, Cf(Family::kBlocks)));
-  for (at->Seek(EncodeBlockKey({run, table, first, 0, 0})); at->Valid();) {
-    const std::optional<BlockKey> key = DecodeBlockKey(at->key().ToStringView());
-    if (key && key->slot > last && key->slot != kLongSlot) {
-      at->Seek(EncodeBlockKey({run, table, kLongSlot, 0, 0}));
-      continue;
-    }
-    if (key && !visit(*key, at->value().ToStringView())) break;
-    at->Next();
-  }
-  return Wrap(at->status(), "read blocks");
+  const auto get = [&](const std::string& key) {
+    rocksdb::PinnableSlice value;
+    return open_->db().Get(read, Cf(Family::kBlocks), key, &value);
+  };
+  return Wrap(BlockScan(at.get(), get, run, table, first, last).Run(visit), "read blocks");
 }
 
 absl::StatusOr<std::optional<std::string>> RocksDbStore::GetMeta(std::string_view kind, std::string_view id) const {
@@ -312,8 +308,15 @@ absl::Status RocksDbStore::ForEachUpload(RunId run, const std::function<bool(uin
 
 absl::StatusOr<uint32_t> RocksDbStore::NextSeq(RunId run, uint16_t shard) const {
   STEPSCOPE_ASSIGN_OR_RETURN(const std::optional<std::string> value, GetMeta(RunMetaKind(kSeqKind, run), EncodeSeqId(shard)));
-  if (!value || value->size() != 4) return 0u;
-  return static_cast<uint32_t>(ReadBigEndian(*value, 0, 4));
+  if (!value) return 0u;
+  if (value->size() == 4) return static_cast<uint32_t>(ReadBigEndian(*value, 0, 4));
+  uint32_t next = 0;  // the row is damaged: a number must not be given twice
+  STEPSCOPE_RETURN_IF_ERROR(Scan(Family::kBlocks, RunPrefix(run), PrefixEnd(RunPrefix(run)), [&](std::string_view key, auto) {
+    const std::optional<BlockKey> block = DecodeBlockKey(key);
+    if (block && block->shard == shard) next = std::max(next, block->seq + 1);
+    return true;
+  }));
+  return next;
 }
 
 absl::StatusOr<std::vector<std::string>> RocksDbStore::MetaKindsOf(RunId run) const {

@@ -104,7 +104,8 @@ class Store {
   virtual absl::Status Sync() = 0;
 
   /// Calls `visit` for every block of (run, table) whose rows may overlap [begin, end): slots of begin .. end + 10 s, then the
-  /// long stripe. `visit` returns false to stop. Bytes are valid during the call only.
+  /// long stripe. `visit` returns false to stop. Bytes are valid during the call only. A block that the disk does not give back
+  /// as it was written is visited with empty bytes; where an index is damaged too, one may stand for those around it.
   virtual absl::Status ForEachBlock(RunId run, TableId table, NodeTime begin, NodeTime end,
                                     const std::function<bool(const BlockKey&, std::string_view)>& visit) const = 0;
   virtual absl::StatusOr<std::optional<std::string>> GetMeta(std::string_view kind, std::string_view id) const = 0;

@@ -138,6 +138,7 @@ enum class LossReason : int64_t {
   kTickSkipped = 9,     ///< a sampler ran late
   kRateLimited = 10,    ///< a session exceeded its limits
   kEvicted = 11,        ///< removed by retention
+  kDamaged = 12,        ///< a block of the store that cannot be read
 };
 
 }  // namespace stepscope

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kRetryNs = kNsPerSecond;
 constexpr size_t kMostStoredPositions = 1 << 16;
+constexpr int64_t kFutureNs = 3600 * kNsPerSecond;
 
 size_t RowsOf(const Delivery& delivery) {
   size_t rows = 1;
@@ -183,7 +184,8 @@ absl::Status Pipeline::Validate(Batch& batch) {
 
 absl::Status Pipeline::Place(Batch& batch) {
   if (batch.clock == ClockId{}) return absl::OkStatus();
-  const size_t unplaceable = PlaceBatch(batch, *clocks_);
+  // Nothing has happened in the future: a clock that says so is wrong or forged, and each second is a block of its own.
+  const size_t unplaceable = PlaceBatch(batch, *clocks_, clock_->Node() + kFutureNs);
   if (unplaceable > 0) NoteLoss(batch.run, LossReason::kUnplaceable, batch.table, unplaceable);
   return absl::OkStatus();
 }

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/status.h"
-#include "trace/block.h"
+#include "daemon/pipeline/damaged_blocks.h"
 
 namespace stepscope {
 
@@ -28,9 +28,10 @@ absl::Status TableReader::ForEachStoredBatch(RunId run, TableId table, NodeTime 
   STEPSCOPE_RETURN_IF_ERROR(store_->ForEachBlock(run, table, begin, end, [&](const BlockKey& key, std::string_view bytes) {
     const auto header = PeekHeader(bytes);
     if (header.ok() && (header->max_time < begin || header->min_time >= end)) return true;
-    const auto block = DecodeBlock(bytes, lanes);
+    const auto block = ReadStoredBlock(key, bytes, lanes);
     if (!block.ok()) {
-      damaged = block.status();
+      if (damaged_ == nullptr || damaged_->Note(key, bytes, block.status()))
+        damaged = absl::DataLossError(block.status().message());
       return true;
     }
     return visit(key, block->batch);

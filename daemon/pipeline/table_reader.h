@@ -35,6 +35,8 @@ struct LiveBlock {
   std::shared_ptr<const Batch> rows;  ///< interned
 };
 
+class DamagedBlocks;
+
 /// Memory side of the reader, implemented by the pipeline.
 class LiveRows {
  public:
@@ -44,7 +46,10 @@ class LiveRows {
 
 class TableReader {
  public:
-  TableReader(const Store* store, const LiveRows* live) : store_(store), live_(live) {}
+  /// `damaged` learns of blocks that cannot be read; without it, and when one was not known yet, reading ends with DATA_LOSS, all
+  /// other blocks having been visited.
+  TableReader(const Store* store, const LiveRows* live, DamagedBlocks* damaged = nullptr)
+      : store_(store), live_(live), damaged_(damaged) {}
 
   /// Interned batches that may hold rows overlapping [begin, end); rows outside that range can be among them. Lanes are not
   /// ordered among each other and batches not by time. `visit` returns false to stop. With `lanes` (ascending) other lanes' rows
@@ -60,6 +65,7 @@ class TableReader {
  private:
   const Store* store_;
   const LiveRows* live_;
+  DamagedBlocks* damaged_;
 };
 
 /// Loss rows of what retention removed from the run: once what had not been uploaded, once what had. A damaged block is left out.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "analysis/loss_text.h"
 #include "base/valid_utf8.h"
 #include "daemon/rpc/job_proto.h"
@@ -11,6 +13,8 @@ namespace stepscope {
 namespace {
 
 constexpr int kMaxHoles = 1000;
+/// Farther than any node runs, and near enough that sums of times stay times.
+constexpr int64_t kForeverNs = int64_t{1} << 61;
 /// Rows may end a little after their job did: exits that were still in a kernel ring.
 constexpr int64_t kAfterEndNs = 60 * kNsPerSecond;
 
@@ -22,6 +26,8 @@ absl::StatusOr<QueryRange> RangeOf(const JobSnapshot& job, int64_t begin_ns, int
         "begin_ns {} and end_ns {} are no range: give node time with begin_ns < end_ns, or 0 for the job's own bounds", begin_ns,
         end_ns));
   }
+  begin_ns = std::min(begin_ns, kForeverNs);
+  end_ns = std::min(end_ns, kForeverNs + 1);
   const NodeTime last = IsOver(job) && job.end_node.ns > 0 ? job.end_node : clock.Node();
   QueryRange range;
   range.shown = {begin_ns != 0 ? NodeTime{begin_ns} : job.start_node, end_ns != 0 ? NodeTime{end_ns} : last};

@@ -84,6 +84,7 @@ std::unique_ptr<Uploader> Uploader::Create(const UploadConfig& config, const Par
   seams.runs = std::make_shared<JobRuns>(parts.jobs);
   seams.clock = parts.clock;
   seams.drain = parts.drain;
+  seams.damaged = parts.damaged;
   seams.module_path = parts.module_path;
   return CreateUploadThread(config, seams);
 }

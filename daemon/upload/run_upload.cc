@@ -19,6 +19,8 @@ namespace {
 constexpr uint32_t kClosingPart = 0xFFFFFFFF;
 /// A block of slot s is stored soon after second s; older ones that come late are found at the end of the run.
 constexpr uint32_t kLateSlots = 10;
+/// Of one part; far more than a part's bytes can be.
+constexpr uint64_t kMostBlocks = 1 << 24;
 constexpr NodeTime kForever{std::numeric_limits<int64_t>::max()};
 
 /// Rows kept of uploaded blocks are uploaded. Loss rows of retention change until the end; those of uploaded blocks (seq 1) say
@@ -26,6 +28,20 @@ constexpr NodeTime kForever{std::numeric_limits<int64_t>::max()};
 bool IsForUpload(const BlockKey& key, bool ended) {
   if (key.shard == kEvictedShard) return ended && key.seq == 0;
   return key.shard != kKeptUploadedShard;
+}
+
+/// What a part may name: tables there are, and ranges whose blocks are counted.
+bool IsSound(const store::v1::UploadPart& part) {
+  uint64_t blocks = 0, named = 0;
+  for (const store::v1::UploadFile& file : part.files()) {
+    if (file.table() > UINT16_MAX || FindTable(static_cast<TableId>(file.table())) == nullptr) return false;
+    named += std::min<uint64_t>(file.blocks(), UINT32_MAX);
+    for (const store::v1::UploadBlocks& range : file.ranges()) {
+      if (range.last_seq() < range.first_seq()) return false;
+      blocks += uint64_t{range.last_seq()} - range.first_seq() + 1;
+    }
+  }
+  return blocks == named && blocks <= kMostBlocks;
 }
 
 NodeTime SlotBegin(uint32_t slot) { return {int64_t{slot} * kNsPerSecond}; }
@@ -44,7 +60,7 @@ absl::Status RunUpload::Load() {
   absl::Status status = absl::OkStatus();
   const absl::Status scan = seams_.store->ForEachUpload(run_.run, [&](uint32_t number, std::string_view value) {
     store::v1::UploadPart part;
-    if (!part.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    if (!part.ParseFromArray(value.data(), static_cast<int>(value.size())) || !IsSound(part)) {
       status = absl::DataLossError(
           fmt::format("upload progress of run {}, part {} is damaged; delete the job to start over", run_.run.value, number));
       return false;
@@ -73,11 +89,9 @@ absl::Status RunUpload::CollectTable(TableId table, NodeTime begin) {
     if (key.slot != kLongSlot) newest_slot_ = std::max(newest_slot_, key.slot);
     if (cover_.Contains(key) || !IsForUpload(key, run_.ended)) return true;
     cover_.Add(key);
-    const absl::StatusOr<BlockHeader> header = PeekHeader(bytes);
+    const absl::StatusOr<BlockHeader> header = PeekStoredBlock(key, bytes);
     if (!header.ok()) {
-      ++damaged_blocks_;
-      spdlog::warn("run {}: a block of table {} is left out of the upload: {}", run_.run.value, static_cast<int>(table),
-                   std::string(header.status().message()));
+      LeaveOut(key, bytes, header.status());
       return true;
     }
     if (pending_.empty()) pending_since_ = seams_.clock->Node();
@@ -85,6 +99,13 @@ absl::Status RunUpload::CollectTable(TableId table, NodeTime begin) {
     pending_bytes_ += bytes.size();
     return true;
   });
+}
+
+void RunUpload::LeaveOut(const BlockKey& key, std::string_view bytes, const absl::Status& why) {
+  ++damaged_blocks_;
+  spdlog::warn("run {}: a block of table {} is left out of the upload: {}", run_.run.value, static_cast<int>(key.table),
+               std::string(why.message()));
+  if (seams_.damaged != nullptr) seams_.damaged->Note(key, bytes, why);
 }
 
 absl::Status RunUpload::Save(uint32_t number) {
@@ -176,11 +197,9 @@ absl::Status RunUpload::FeedBlocks(const store::v1::UploadPart& part, const stor
   const auto feed = [&](const BlockKey& key, std::string_view bytes) {
     if (!wanted.Contains(key)) return true;
     ++found;
-    absl::StatusOr<DecodedBlock> block = DecodeBlock(bytes);
+    absl::StatusOr<DecodedBlock> block = ReadStoredBlock(key, bytes);
     if (!block.ok()) {
-      ++damaged_blocks_;
-      spdlog::warn("run {}: a damaged block is left out of {}: {}", run_.run.value, file.path(),
-                   std::string(block.status().message()));
+      LeaveOut(key, bytes, block.status());
       return true;
     }
     status = out.Add(*std::move(block));
@@ -200,8 +219,8 @@ absl::Status RunUpload::FeedBlocks(const store::v1::UploadPart& part, const stor
 
 absl::StatusOr<WallClockMap> RunUpload::ReadWallClock() {
   WallClockMap wall(run_.start_node, run_.start_wall);
-  const auto add = [&](const BlockKey&, std::string_view bytes) {
-    const absl::StatusOr<DecodedBlock> block = DecodeBlock(bytes);
+  const auto add = [&](const BlockKey& key, std::string_view bytes) {
+    const absl::StatusOr<DecodedBlock> block = ReadStoredBlock(key, bytes);
     if (!block.ok()) return true;
     const auto& columns = block->batch.columns;
     for (size_t row = 0; row < block->batch.rows(); ++row) {
@@ -230,7 +249,7 @@ absl::StatusOr<std::map<TableId, uint64_t>> RunUpload::StoredRows() {
   for (const TableSpec& table : AllTables()) {
     const auto count = [&](const BlockKey& key, std::string_view bytes) {
       if (key.shard == kEvictedShard && key.seq != 0) return true;
-      if (const absl::StatusOr<BlockHeader> header = PeekHeader(bytes); header.ok()) rows[table.id] += header->rows;
+      if (const auto header = PeekStoredBlock(key, bytes); header.ok()) rows[table.id] += header->rows;
       return true;
     };
     STEPSCOPE_RETURN_IF_ERROR(seams_.store->ForEachBlock(run_.run, table.id, {0}, kForever, count));

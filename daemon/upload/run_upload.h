@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/pipeline/damaged_blocks.h"
 #include "daemon/pipeline/table_reader.h"
 #include "daemon/upload/block_cover.h"
 #include "daemon/upload/object_path.h"
@@ -34,6 +35,7 @@ class RunUpload {
     Store* store;
     const RunDictionary* dictionary;
     const Clock* clock;
+    DamagedBlocks* damaged = nullptr;  ///< learns of blocks that cannot be read
   };
   RunUpload(const Seams& seams, UploadRun run, int64_t part_bytes);
 
@@ -63,6 +65,7 @@ class RunUpload {
 
  private:
   absl::Status CollectTable(TableId table, NodeTime begin);
+  void LeaveOut(const BlockKey& key, std::string_view bytes, const absl::Status& why);
   absl::Status Save(uint32_t number);
   absl::Status FinishPart(Dataset& dataset, uint32_t number);
   absl::Status WriteFile(Dataset& dataset, const store::v1::UploadPart& part, store::v1::UploadFile& file,

@@ -214,8 +214,8 @@ absl::StatusOr<RunUpload*> UploadLoop::UploadOf(RunId run) {
     upload->set_run(std::move(known));
     return upload.get();
   }
-  auto made = std::make_unique<RunUpload>(RunUpload::Seams{seams_.store, seams_.dictionary, seams_.clock}, std::move(known),
-                                          config_.part_bytes);
+  auto made = std::make_unique<RunUpload>(RunUpload::Seams{seams_.store, seams_.dictionary, seams_.clock, seams_.damaged},
+                                          std::move(known), config_.part_bytes);
   STEPSCOPE_RETURN_IF_ERROR(made->Load());
   upload = std::move(made);
   return upload.get();

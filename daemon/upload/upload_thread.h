@@ -20,6 +20,7 @@ struct UploadSeams {
   std::shared_ptr<RunDirectory> runs;
   const Clock* clock;
   std::function<absl::Status()> drain = {};
+  DamagedBlocks* damaged = nullptr;
   std::string module_path = {};
   int64_t first_retry_ms = 5000;
 };

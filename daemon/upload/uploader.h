@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/pipeline/damaged_blocks.h"
 #include "daemon/pipeline/table_reader.h"
 #include "storage/store.h"
 
@@ -48,8 +49,9 @@ class Uploader {
     JobTable* jobs;
     const Clock* clock;
     std::function<absl::Status()> drain =
-        {};                        ///< stores what is still in memory, before a tail or a request; none = nothing to do
-    std::string module_path = {};  ///< of stepscope_dataset.so; empty = beside the program (storage/parquet/dataset.h)
+        {};                            ///< stores what is still in memory, before a tail or a request; none = nothing to do
+    DamagedBlocks* damaged = nullptr;  ///< learns of blocks that cannot be read
+    std::string module_path = {};      ///< of stepscope_dataset.so; empty = beside the program (storage/parquet/dataset.h)
   };
   static std::unique_ptr<Uploader> Create(const UploadConfig& config, const Parts& parts);
   virtual ~Uploader() = default;
