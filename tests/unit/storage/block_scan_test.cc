@@ -28,15 +28,15 @@ class BlockScanTest : public testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
-  /// Blocks 0 … kBlocks - 1, three to a second, the last two in the long stripe, all in files of the disk.
-  void Fill() {
+  /// Blocks 0 … kBlocks - 1, three to a second, the last few in the long stripe, all in files of the disk.
+  void Fill(uint32_t in_stripe = 2) {
     Open();
     std::mt19937_64 random(5);
     Seal seal;
     for (uint32_t n = 0; n < kBlocks; ++n) {
       texts_.emplace_back(8000, '\0');
       for (char& byte : texts_.back()) byte = static_cast<char>(random());
-      seal.blocks.push_back({{kRun, TableId::kSpan, n + 2 < kBlocks ? 100 + n / 3 : kLongSlot, 0, n}, texts_.back()});
+      seal.blocks.push_back({{kRun, TableId::kSpan, n + in_stripe < kBlocks ? 100 + n / 3 : kLongSlot, 0, n}, texts_.back()});
     }
     ASSERT_TRUE(store_->Commit(seal).ok());
     Open();  // the log becomes files
@@ -107,7 +107,7 @@ TEST_F(BlockScanTest, AReaderMayStopAtTheDamage) {
 }
 
 TEST_F(BlockScanTest, ADamagedIndexHidesItsBlocksButNotLaterOnes) {
-  Fill();
+  Fill(/*in_stripe=*/0);
   const std::string first_key("\0\0\0\x07\0\x03", 6);
   ASSERT_EQ(Flip(".sst", [&](const std::string& bytes) { return bytes.find(first_key); }), 1);
   auto opened = Store::Open({.path = dir_.path()});
