@@ -189,7 +189,7 @@ struct stepscope_sched_books {
 
 /* Growth of se.sum_exec_runtime this record stands for. */
 static inline int64_t stepscope_slice_exec_ns(const struct stepscope_slice* slice) {
-  return (int64_t)(slice->off_ns - slice->on_ns) + slice->exec_over_ns;
+  return (int64_t)(slice->off_ns - slice->on_ns + (uint64_t)(int64_t)slice->exec_over_ns);
 }
 
 #ifdef __cplusplus

@@ -9,6 +9,8 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -164,10 +166,33 @@ absl::Status SetFromToml(Config& config, const Key& key, const toml::node& node,
   return WrongValue(key, "…", where, "of the right type");
 }
 
+/// toml++ takes for granted that a name follows the bracket of a table header, whatever is there.
+absl::Status CheckHeaders(std::string_view text, std::string_view path) {
+  constexpr std::string_view kBlanks = " \t";
+  for (int number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    if (!line.starts_with('[')) continue;
+    line.remove_prefix(std::min(line.find_first_not_of("[ \t"), line.size()));
+    const auto first = static_cast<unsigned char>(line.empty() ? '\0' : line[0]);
+    if (std::isalnum(first) || first == '_' || first == '-' || first == '"' || first == '\'') continue;
+    return absl::InvalidArgumentError(fmt::format("{}:{}: a table without a name; write it as [section]", path, number));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadFile(Config& config, const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in.is_open() || std::filesystem::is_directory(path)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: it cannot be read; make it readable or remove it to run with defaults", path));
+  }
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  STEPSCOPE_RETURN_IF_ERROR(CheckHeaders(text, path));
   toml::table file;
   try {
-    file = toml::parse_file(path);
+    file = toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     return absl::InvalidArgumentError(fmt::format("{}:{}: {}; fix the line or remove the file to run with defaults", path,
                                                   error.source().begin.line, std::string(error.description())));

@@ -8,6 +8,10 @@
 namespace stepscope {
 namespace {
 
+/// Ids are given one after the other and read in order: a row this far behind the last one is damage, and must not make a table
+/// huge.
+constexpr uint32_t kMostHole = 1 << 16;
+
 /// http://www.isthe.com/chongo/tech/comp/fnv/: stable over releases and machines, unlike std::hash.
 uint64_t Fnv1a(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325u;
@@ -62,9 +66,9 @@ void NameTable::Place(uint32_t id, std::string_view text) {
 
 void NameTable::Load(NameId id, std::string_view text) {
   const absl::MutexLock lock(&mutex_);
-  // An id that no table of ours can have given is damage: it must not make the table huge.
+  const bool possible = id.value <= kMaxRunNames && id.value <= texts_.size() + kMostHole;
   const bool taken = id.value < texts_.size() && !texts_[id.value].empty();
-  if (id.value != 0 && id.value <= kMaxRunNames && !text.empty() && !taken) Place(id.value, text);
+  if (id.value != 0 && possible && !text.empty() && !taken) Place(id.value, text);
 }
 
 std::string_view NameTable::Text(NameId id) const {
@@ -118,9 +122,8 @@ void EntityTable::Describe(EntityId id, const EntityAttributes& attributes) {
 }
 
 void EntityTable::Load(EntityId id, const Entity& entity) {
-  constexpr uint32_t kMaxRunEntities = 1u << 24;  // far more than a node has threads in a run; beyond it is damage
   const absl::MutexLock lock(&mutex_);
-  if (id.value == 0 || id.value > kMaxRunEntities) return;
+  if (id.value == 0 || id.value > entities_.size() + kMostHole) return;
   if (id.value >= entities_.size()) entities_.resize(id.value + 1);
   entities_[id.value] = entity;
   ids_.insert_or_assign(entity.key, id.value);

@@ -93,6 +93,8 @@ class SchedCollector final : public SliceSource {
   absl::StatusOr<SchedBooks> Books(RunId run);
 
  private:
+  friend class SchedRecordFuzz;  // tests/fuzz: records without programs
+
   struct TrackedRun {
     RunId run;
     uint32_t uid = 0;                             ///< whose job it is

@@ -12,18 +12,33 @@
 
 namespace stepscope {
 
+namespace {
+
+/// The record as what its type says it is; nullptr when it is shorter than that.
+template <typename Record>
+const Record* As(std::span<const std::byte> record) {
+  return record.size() >= sizeof(Record) ? reinterpret_cast<const Record*>(record.data()) : nullptr;
+}
+
+}  // namespace
+
 void SchedCollector::Handle(std::span<const std::byte> record) {
+  if (record.empty()) return;
   switch (static_cast<uint8_t>(record[0])) {
     case STEPSCOPE_SLICE:
-      return HandleSlice(*reinterpret_cast<const stepscope_slice*>(record.data()));
+      if (const auto* slice = As<stepscope_slice>(record)) HandleSlice(*slice);
+      return;
     case STEPSCOPE_WAIT:
-      return HandleWait(*reinterpret_cast<const stepscope_wait*>(record.data()));
+      if (const auto* wait = As<stepscope_wait>(record)) HandleWait(*wait);
+      return;
     case STEPSCOPE_TASK_NEW:
     case STEPSCOPE_TASK_RENAME:
     case STEPSCOPE_TASK_EXEC:
-      return HandleTaskEvent(*reinterpret_cast<const stepscope_task_event*>(record.data()));
+      if (const auto* event = As<stepscope_task_event>(record)) HandleTaskEvent(*event);
+      return;
     case STEPSCOPE_TASK_EXIT:
-      return HandleExit(*reinterpret_cast<const stepscope_task_exit*>(record.data()));
+      if (const auto* exit = As<stepscope_task_exit>(record)) HandleExit(*exit);
+      return;
     default:
       return;
   }

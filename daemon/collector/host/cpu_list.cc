@@ -33,7 +33,7 @@ std::vector<int> ParseCpuList(std::string_view text) {
       text.remove_prefix(1);
       last = TakeNumber(text);
     }
-    if (first < 0 || last < first) return cpus;
+    if (first < 0 || last < first || cpus.size() > kMostCpus) return cpus;
     for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
     if (text.empty() || text[0] != ',') return cpus;
     text.remove_prefix(1);
