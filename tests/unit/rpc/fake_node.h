@@ -17,7 +17,7 @@
 
 namespace stepscope {
 
-class FakeStore final : public Store {
+class FakeStore : public Store {
  public:
   absl::Status Commit(const Seal& seal) override {
     for (const MetaRow& row : seal.meta) {
