@@ -103,8 +103,9 @@ void Run(Daemon& daemon, const unique_fd& signals, const std::function<void()>& 
     }
     daemon.Tick();
     // A disk without room is a state, not a hang: a restart would lose what is kept in memory until it has some.
+    NotifyServiceManager("WATCHDOG=1");
     const absl::Status health = daemon.Health();
-    NotifyServiceManager(fmt::format("WATCHDOG=1\nSTATUS={}", health.ok() ? "recording" : std::string(health.message())));
+    NotifyServiceManager(health.ok() ? "STATUS=recording" : "STATUS=" + std::string(health.message()));
   }
 }
 

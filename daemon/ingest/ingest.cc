@@ -423,8 +423,8 @@ void IngestCore::PollAll() {
   }
 }
 
-/// exec() replaces the image under a session: its file and socket are gone with the old image, its pid lives on. Newer sessions may
-/// be in the table already; clocks are numbered as sessions come.
+/// exec() replaces the image under a session: its file and socket are gone with the old image, its pid lives on. Newer sessions
+/// may be in the table already; clocks are numbered as sessions come.
 void IngestCore::SupersedeOthers(const SessionPtr& session) {
   for (const SessionPtr& other : sessions_.Siblings(session)) {
     if (other->identity().clock < session->identity().clock) other->Supersede();

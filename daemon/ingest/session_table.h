@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionTable: the sessions that are not over, by id and by nonce of their connection, how many of them are dying: their process is
-// dead, their last records are not stored yet; and how many others each user has.
+// SessionTable: the sessions that are not over, by id and by nonce of their connection, how many of them are dying: their process
+// is dead, their last records are not stored yet; and how many others each user has.
 //
 // Thread rule: any.
 #pragma once

@@ -61,9 +61,8 @@ struct JobTable::Impl {
     return it == entries.end() ? nullptr : &it->second;
   }
   JobEntry* FindRunning(const std::string& job_key) {
-    for (auto& [run, entry] : entries) {
+    for (auto& [run, entry] : entries)
       if (!entry.Finished() && JobKeyOf(entry.snapshot) == job_key) return &entry;
-    }
     return nullptr;
   }
 
@@ -302,8 +301,9 @@ absl::Status JobTable::Load(const std::vector<std::pair<RunId, ProcessKey>>& unr
       }
       if (!entry.alive.empty()) continue;
       impl_->MarkEnded(entry, same_boot ? "it ended while no daemon was running" : "the node went down");
-      entry.snapshot.end_node = std::max(until, entry.snapshot.start_node);
-      if (!same_boot) entry.snapshot.end_wall.ns = entry.snapshot.start_wall.ns + (entry.snapshot.end_node - entry.snapshot.start_node);
+      JobSnapshot& ended = entry.snapshot;
+      ended.end_node = std::max(until, ended.start_node);
+      if (!same_boot) ended.end_wall.ns = ended.start_wall.ns + (ended.end_node - ended.start_node);
       STEPSCOPE_RETURN_IF_ERROR(impl_->Save(entry));
       orders.ended.push_back(RunId{run});
     }

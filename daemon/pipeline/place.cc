@@ -26,7 +26,8 @@ PlacedColumn PlaceTimes(std::vector<int64_t>& column, ClockId clock, const Clock
 }
 
 /// Turns the readings at the end of the rows into durations. An end may lie before its start by what the map is unsure of.
-void PlaceEnds(Batch& batch, const ClockRegistry& clocks, NodeTime latest, const PlacedColumn& starts, std::vector<uint8_t>& lost) {
+void PlaceEnds(Batch& batch, const ClockRegistry& clocks, NodeTime latest, const PlacedColumn& starts,
+               std::vector<uint8_t>& lost) {
   std::vector<int64_t>& column = batch.columns[1];
   const PlacedColumn ends = PlaceTimes(column, batch.clock, clocks, latest, lost);
   for (size_t row = 0; row < column.size(); ++row) {

@@ -45,6 +45,7 @@ def load(daemon, rate, seconds, threads=32, cpus=()):
 def stored(daemon, expected):
     """Span rows of the job: as the daemon counted them, and, where one summary may read that many, as it reads them back."""
     if expected > MOST_READ:
-        return [next(int(t["rows"]) for t in json.loads(daemon.cli("jobs", "--json"))["jobs"][0]["tables"] if t["table"] == "span")]
+        tables = json.loads(daemon.cli("jobs", "--json"))["jobs"][0]["tables"]
+        return [next(int(table["rows"]) for table in tables if table["table"] == "span")]
     report = daemon.report(JOB)
     return [report["job"]["tables"]["span"]["rows"], sum(span["count"] for span in report["spans"])]

@@ -46,7 +46,8 @@ TEST(ConfigTest, WrongTypesAndBrokenFilesAreRefusedWithTheirPlace) {
   const auto broken = LoadConfig(WriteConfig("[sched\n"), kNoEnv, {});
   EXPECT_THAT(std::string(broken.status().message()), HasSubstr(":1:"));
   for (const char* text : {"\n[ = x", "\n[[]]", "\n  [ ]"}) {
-    EXPECT_THAT(std::string(LoadConfig(WriteConfig(text), kNoEnv, {}).status().message()), HasSubstr(":2: a table without a name"));
+    EXPECT_THAT(std::string(LoadConfig(WriteConfig(text), kNoEnv, {}).status().message()),
+                HasSubstr(":2: a table without a name"));
   }
   EXPECT_THAT(std::string(LoadConfig("/proc", kNoEnv, {}).status().message()), HasSubstr("cannot be read"));
   EXPECT_THAT(std::string(LoadConfig("/no/such.toml", kNoEnv, {}).status().message()), HasSubstr("--print-config"));

@@ -305,7 +305,9 @@ TEST_F(UploadThreadTest, TheClosingManifestSaysHowManyNodesTheJobHas) {
   const absl::StatusOr<RunId> run = jobs.RunForSession(self, getuid(), {{"STEPSCOPE_JOB", "j"}, {"GROUP_WORLD_SIZE", "3"}});
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_TRUE(jobs.EndJob(*run, "").ok());
-  uploader_ = Uploader::Create(config_, {store_.get(), &dictionary_, &jobs, &clock_, {}, seams_.module_path});
+  Uploader::Parts parts{store_.get(), &dictionary_, &jobs, &clock_};
+  parts.module_path = seams_.module_path;
+  uploader_ = Uploader::Create(config_, parts);
   uploader_->Start();
   for (int i = 0; i < 1000 && uploader_->Status(*run).state != "done"; ++i) usleep(10'000);
   EXPECT_THAT(ClosingManifest(), HasSubstr(R"("nodes_expected":3)"));
