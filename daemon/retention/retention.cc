@@ -19,6 +19,8 @@ constexpr std::chrono::seconds kCheckEvery{10};  ///< others may fill the disk t
 /// Files that compaction is about to replace are on disk twice for a moment, and so is what was just written: log and files.
 constexpr uint64_t kMovedBytes = 16 << 20;
 constexpr uint64_t kLeastAtOnce = 1 << 20;
+/// For a file system that others fill, only what these steps of the order take: neither evidence nor the last minutes.
+constexpr size_t kStepsForOthers = 2;
 /// Rows of the last minute are never touched: some are still to come.
 constexpr int64_t kNewestNs = 60 * kNsPerSecond;
 
@@ -76,7 +78,7 @@ Retention::Bounds Retention::BoundsNow(uint64_t used) const {
   const uint64_t room = used + free > rules_.min_free_bytes ? used + free - rules_.min_free_bytes : 0;
   const uint64_t most = std::min(rules_.max_bytes, room);
   const uint64_t high = most - std::min(most, most / 10 + kMovedBytes);
-  return {high - std::min(high, most / 10), high};
+  return {high - std::min(high, most / 10), high, room < rules_.max_bytes ? kStepsForOthers : kEvictionSteps.size()};
 }
 
 absl::Status Retention::Check() {
@@ -93,14 +95,14 @@ absl::Status Retention::Check() {
     // rows must not go for garbage.
     const uint64_t at_once = std::max(bounds.high - bounds.low, kLeastAtOnce);
     if (round > 0) {
-      STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(std::min(used - bounds.low, at_once), &ranges));
+      STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(std::min(used - bounds.low, at_once), bounds.steps, &ranges));
     }
     STEPSCOPE_RETURN_IF_ERROR(parts_.store->Reclaim(ranges));
     if (freed > 0 || round == 0) continue;
     if (!std::exchange(told_, true)) {
       spdlog::warn(
-          "retention: the store has {} MB, {} MB over its share, and all that is left is never evicted; delete a job or raise "
-          "retain.max_bytes",
+          "retention: the store has {} MB, {} MB over its share, and all that is left is not evicted; delete a job, raise "
+          "retain.max_bytes or free some of the disk",
           used / 1'000'000, (used - bounds.high) / 1'000'000);
     }
     return absl::OkStatus();
@@ -108,7 +110,7 @@ absl::Status Retention::Check() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> Retention::EvictUpTo(uint64_t wanted, std::vector<BlockRange>* ranges) {
+absl::StatusOr<uint64_t> Retention::EvictUpTo(uint64_t wanted, size_t steps, std::vector<BlockRange>* ranges) {
   std::vector<RetainedRun> runs = parts_.runs();
   std::sort(runs.begin(), runs.end(), [](const RetainedRun& a, const RetainedRun& b) {
     return std::tuple(!a.ended, a.end, a.run) < std::tuple(!b.ended, b.end, b.run);
@@ -118,7 +120,7 @@ absl::StatusOr<uint64_t> Retention::EvictUpTo(uint64_t wanted, std::vector<Block
     for (auto& [run, eviction] : evictions_) STEPSCOPE_RETURN_IF_ERROR(eviction->Refresh());
   }
   uint64_t freed = 0;
-  for (size_t step = 0; step < kEvictionSteps.size(); ++step) {
+  for (size_t step = 0; step < steps; ++step) {
     for (const RetainedRun& run : runs) {
       if (freed >= wanted) return freed;
       STEPSCOPE_ASSIGN_OR_RETURN(const uint64_t of_run, EvictFrom(run, step, wanted - freed, ranges));

@@ -67,10 +67,11 @@ class Retention {
   struct Bounds {
     uint64_t low = 0;
     uint64_t high = 0;
+    size_t steps = 0;  ///< of kEvictionSteps that may be taken for it
   };
   void Loop();
   Bounds BoundsNow(uint64_t used) const;
-  absl::StatusOr<uint64_t> EvictUpTo(uint64_t wanted, std::vector<BlockRange>* ranges);
+  absl::StatusOr<uint64_t> EvictUpTo(uint64_t wanted, size_t steps, std::vector<BlockRange>* ranges);
   absl::StatusOr<uint64_t> EvictFrom(const RetainedRun& run, size_t step, uint64_t wanted, std::vector<BlockRange>* ranges);
   absl::StatusOr<RunEviction*> EvictionOf(RunId run);
   uint32_t LimitOf(const RetainedRun& run, const EvictionStep& step) const;

@@ -113,6 +113,14 @@ TEST_F(RetentionTest, AFileSystemThatFillsUpMakesTheStoreSmaller) {
   EXPECT_LE(*store_->DiskBytes(), used - 5'000'000);
 }
 
+TEST_F(RetentionTest, OthersThatFillTheFileSystemDoNotCostTheLastMinutes) {
+  PutRun({1}, 99'800);
+  runs_ = {{{1}, false, true, {}}};
+  Retention retention = Make(uint64_t{1} << 40, 1 << 30, 0);
+  ASSERT_TRUE(retention.Check().ok());
+  EXPECT_EQ(Left({1}).size(), kSeconds);
+}
+
 TEST_F(RetentionTest, ARunThatIsBeingDeletedIsLeftAlone) {
   PutRun({1}, 1000);
   runs_ = {{{1}, true, true, {40}}};
