@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cctype>
@@ -13,10 +12,28 @@
 #include <iterator>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <variant>
 
 #include "base/status.h"
+
+// toml++ 3.3 asserts what it takes for granted of its input, also where the file says otherwise, and goes on into undefined
+// behaviour where assertions are off: a broken one is an error of the file instead, in every build.
+namespace {
+constexpr void ExpectOfToml(bool holds) {
+  if (!holds) throw std::runtime_error("this is no TOML");
+}
+}  // namespace
+#ifdef NDEBUG
+#define STEPSCOPE_HAD_NDEBUG
+#undef NDEBUG
+#endif
+#define TOML_ASSERT(expr) ExpectOfToml(static_cast<bool>(expr))
+#include <toml++/toml.h>
+#ifdef STEPSCOPE_HAD_NDEBUG
+#define NDEBUG
+#endif
 
 namespace stepscope {
 namespace {
@@ -196,6 +213,8 @@ absl::Status ReadFile(Config& config, const std::string& path) {
   } catch (const toml::parse_error& error) {
     return absl::InvalidArgumentError(fmt::format("{}:{}: {}; fix the line or remove the file to run with defaults", path,
                                                   error.source().begin.line, std::string(error.description())));
+  } catch (const std::runtime_error& error) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}; fix it or remove the file to run with defaults", path, error.what()));
   }
   for (const auto& [section, node] : file) {
     const toml::table* table = node.as_table();

@@ -108,8 +108,7 @@ void RingFile::WriteHeader(const uint8_t session[16], uint32_t clock_kind) {
 
 uint64_t RingFile::ThreadRingOffset(uint32_t slot) const { return kThreadRingsOffset + (slot - 1) * Stride(thread_ring_bytes_); }
 
-// Asks for the memory by fallocate, which can say no: touching a page that cannot be had would kill the host. The pages then
-// exist; mapping them is left to the first write to each (a minor fault per 4 KiB, once), which halves the price of a ring.
+// Asks for the memory by fallocate, which can say no: touching a page that cannot be had would kill the host.
 bool RingFile::MakePagesPresent(uint64_t offset, uint64_t bytes) {
   const int fd = fd_.Use();
   if (fd < 0)  // the host closed it
@@ -121,6 +120,12 @@ bool RingFile::MakePagesPresent(uint64_t offset, uint64_t bytes) {
     if (result != -EINTR) return !IsError(result);
   }
   return false;
+}
+
+// So that no record waits in a page fault. A kernel before 5.14 does not know the call and maps each page when it is written
+// first.
+void RingFile::MapPages(uint64_t offset, uint64_t bytes) {
+  KernelCall(SYS_madvise, PointerArgument(base_ + offset), static_cast<long>(bytes), kAdvisePopulateWrite);
 }
 
 bool RingFile::Claim(uint32_t slot) {
@@ -153,6 +158,7 @@ uint32_t RingFile::AcquireThreadRing(int32_t tid, const char comm[16], uint64_t 
       __atomic_store_n(&descriptor(slot)->state, STEPSCOPE_RING_FREE, __ATOMIC_RELEASE);
       return kNone;
     }
+    MapPages(offset, thread_ring_bytes_);
     NoteUsed(slot);
     Describe(slot, offset, thread_ring_bytes_, tid, comm, ticks);
     return slot;

@@ -57,6 +57,7 @@ class RingFile {
   void NoteUsed(uint32_t slot);
   void Describe(uint32_t slot, uint64_t offset, uint64_t bytes, int32_t tid, const char comm[16], uint64_t ticks);
   bool MakePagesPresent(uint64_t offset, uint64_t bytes);
+  void MapPages(uint64_t offset, uint64_t bytes);
   uint64_t ThreadRingOffset(uint32_t slot) const;
 
   uint8_t* base_ = nullptr;

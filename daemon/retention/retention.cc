@@ -14,11 +14,13 @@
 namespace stepscope {
 namespace {
 
-constexpr int kMostRounds = 8;
+constexpr int kMostRounds = 16;
 constexpr std::chrono::seconds kCheckEvery{10};  ///< others may fill the disk too
 /// Files that compaction is about to replace are on disk twice for a moment, and so is what was just written: log and files.
 constexpr uint64_t kMovedBytes = 16 << 20;
 constexpr uint64_t kLeastAtOnce = 1 << 20;
+/// The steps after these take what is promised to stay while there is room: the last minutes, evidence.
+constexpr size_t kOrdinarySteps = 3;
 /// For a file system that others fill, only what these steps of the order take: neither evidence nor the last minutes.
 constexpr size_t kStepsForOthers = 2;
 /// Rows of the last minute are never touched: some are still to come.
@@ -78,10 +80,14 @@ Retention::Bounds Retention::BoundsNow(uint64_t used) const {
   const uint64_t room = used + free > rules_.min_free_bytes ? used + free - rules_.min_free_bytes : 0;
   const uint64_t most = std::min(rules_.max_bytes, room);
   const uint64_t high = most - std::min(most, most / 10 + kMovedBytes);
-  return {high - std::min(high, most / 10), high, room < rules_.max_bytes ? kStepsForOthers : kEvictionSteps.size()};
+  return {.low = high - std::min(high, most / 10),
+          .high = high,
+          .most = most,
+          .steps = room < rules_.max_bytes ? kStepsForOthers : kEvictionSteps.size()};
 }
 
 absl::Status Retention::Check() {
+  bool last_resort = false;
   for (int round = 0; round < kMostRounds; ++round) {
     STEPSCOPE_ASSIGN_OR_RETURN(const uint64_t used, parts_.store->DiskBytes());
     const Bounds bounds = BoundsNow(used);
@@ -92,24 +98,32 @@ absl::Status Retention::Check() {
     std::vector<BlockRange> ranges;
     uint64_t freed = 0;
     // The log and garbage of earlier go first: part of what is used may be theirs. Then a little at a time, and another look:
-    // rows must not go for garbage.
+    // rows must not go for garbage. What is promised to stay goes only where the limit itself is passed by what is left.
     const uint64_t at_once = std::max(bounds.high - bounds.low, kLeastAtOnce);
+    const bool passed = used > bounds.most;
+    const size_t steps = last_resort && passed ? bounds.steps : std::min(bounds.steps, kOrdinarySteps);
+    const uint64_t wanted = steps > kOrdinarySteps ? used - bounds.most : std::min(used - bounds.low, at_once);
     if (round > 0) {
-      STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(std::min(used - bounds.low, at_once), bounds.steps, &ranges));
+      STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(wanted, steps, &ranges));
     }
     STEPSCOPE_RETURN_IF_ERROR(parts_.store->Reclaim(ranges));
     if (freed > 0 || round == 0) continue;
-    if (!std::exchange(told_, true)) {
-      spdlog::warn(
-          "retention: the store has {} MB, {} MB over its share, and all that is left is not evicted; delete a job, raise "
-          "retain.max_bytes or free some of the disk",
-          used / 1'000'000, (used - bounds.high) / 1'000'000);
-    }
-    return absl::OkStatus();
+    if (!passed) return absl::OkStatus();
+    if (std::exchange(last_resort, true)) return Tell(used, bounds);
   }
   return absl::OkStatus();
 }
 
+absl::Status Retention::Tell(uint64_t used, const Bounds& bounds) {
+  if (std::exchange(told_, true)) return absl::OkStatus();
+  spdlog::warn(
+      "retention: the store has {} MB, {} MB over its share, and all that is left is not evicted; delete a job, raise "
+      "retain.max_bytes or free some of the disk",
+      used / 1'000'000, (used - bounds.high) / 1'000'000);
+  return absl::OkStatus();
+}
+
+/// Takes from the first step that has something, no more: the next look tells whether a later one is needed.
 absl::StatusOr<uint64_t> Retention::EvictUpTo(uint64_t wanted, size_t steps, std::vector<BlockRange>* ranges) {
   std::vector<RetainedRun> runs = parts_.runs();
   std::sort(runs.begin(), runs.end(), [](const RetainedRun& a, const RetainedRun& b) {
@@ -126,6 +140,7 @@ absl::StatusOr<uint64_t> Retention::EvictUpTo(uint64_t wanted, size_t steps, std
       STEPSCOPE_ASSIGN_OR_RETURN(const uint64_t of_run, EvictFrom(run, step, wanted - freed, ranges));
       freed += of_run;
     }
+    if (freed > 0) break;
   }
   return freed;
 }

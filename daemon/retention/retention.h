@@ -65,12 +65,14 @@ class Retention {
 
  private:
   struct Bounds {
-    uint64_t low = 0;
-    uint64_t high = 0;
-    size_t steps = 0;  ///< of kEvictionSteps that may be taken for it
+    uint64_t low = 0;   ///< to get down to
+    uint64_t high = 0;  ///< where eviction begins
+    uint64_t most = 0;  ///< the limit itself
+    size_t steps = 0;   ///< of kEvictionSteps that may be taken for it
   };
   void Loop();
   Bounds BoundsNow(uint64_t used) const;
+  absl::Status Tell(uint64_t used, const Bounds& bounds);
   absl::StatusOr<uint64_t> EvictUpTo(uint64_t wanted, size_t steps, std::vector<BlockRange>* ranges);
   absl::StatusOr<uint64_t> EvictFrom(const RetainedRun& run, size_t step, uint64_t wanted, std::vector<BlockRange>* ranges);
   absl::StatusOr<RunEviction*> EvictionOf(RunId run);

@@ -100,7 +100,6 @@ absl::Status RunEviction::Load() {
 }
 
 absl::Status RunEviction::Refresh() {
-  evidence_.clear();
   uploaded_ = std::make_unique<BlockCover>();
   return seams_.store->ForEachUpload(run_, [&](uint32_t, std::string_view value) {
     store::v1::UploadPart part;
@@ -139,6 +138,7 @@ absl::StatusOr<uint64_t> RunEviction::Evict(size_t step, TableId table, uint32_t
 absl::StatusOr<RunEviction::Round> RunEviction::Collect(size_t step, TableId table, uint32_t limit, uint64_t wanted) {
   Round round(table, run_);
   round.next = limit;
+  evidence_.clear();  // what a walk meets was stored with its steps before the walk began, maybe after the last one
   const EvictionStep& rule = kEvictionSteps[step];
   std::optional<int64_t> hour;
   const NodeTime begin = SlotBegin(Cursor(step, table)), end = SlotBegin(limit);
@@ -162,6 +162,7 @@ absl::StatusOr<RunEviction::Round> RunEviction::Collect(size_t step, TableId tab
 /// Rows longer than 10 s, and late ones.
 absl::StatusOr<RunEviction::Round> RunEviction::CollectLong(size_t step, TableId table, uint32_t limit) {
   Round round(table, run_);
+  evidence_.clear();
   const auto visit = [&](const BlockKey& key, std::string_view bytes) {
     if (key.shard >= kKeptShard) return false;
     const auto header = PeekHeader(bytes);

@@ -61,7 +61,7 @@ class RunEviction {
 
   /// Reads what an earlier process left.
   absl::Status Load();
-  /// Looks again at what others may have changed: uploads, findings. Before a series of Evict.
+  /// Looks again at what others may have changed: uploads. Before a series of Evict.
   absl::Status Refresh();
   /// Evicts from slots before `limit` of `table` until `wanted` bytes are gone or this step finds no more; returns how many. Adds
   /// what it changed to `ranges`.
@@ -89,7 +89,7 @@ class RunEviction {
   std::unique_ptr<BlockCover> uploaded_;
   std::array<std::map<TableId, uint32_t>, kEvictionSteps.size()> cursors_;
   std::map<std::pair<size_t, TableId>, uint32_t> long_limit_;  ///< limit when the long stripe was last looked at
-  std::map<int64_t, Evidence> evidence_;                       ///< of the hours looked at since Refresh()
+  std::map<int64_t, Evidence> evidence_;                       ///< of the hours this walk looked at
   std::map<Uploaded, uint32_t> next_seq_;                      ///< of the blocks of kept rows
 };
 

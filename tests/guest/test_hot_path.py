@@ -71,9 +71,11 @@ def test_a_thread_without_system_calls_records_across_daemon_deaths(make_daemon,
     said = program.stop()
     assert said["filtered"] == 2 and said["flushed"] == 1
     assert said["switches"] == 0, f"the recording thread never gave up its CPU: {said}"
+    assert said["faults"] <= 8, f"its ring's pages are mapped before the first record (Linux 5.14): {said}"
     wait_until(lambda: stored_records(daemon) + said["lost"] >= said["records"], 30, "the last rows")
     assert stored_records(daemon) + said["lost"] == said["records"], (said, losses(daemon))
-    assert sum(losses(daemon).values()) == said["lost"], "the daemon knows of each drop"
+    dropped = sum(count for (stage, _), count in losses(daemon).items() if stage == "agent")
+    assert dropped == said["lost"], "the daemon knows of each drop"
     with capsys.disabled():
         print(
             f"\n  {said['records']} records of {program.annotations() + 1} annotations, {DAEMON_KILLS} daemon kills: "

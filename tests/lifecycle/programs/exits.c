@@ -90,6 +90,7 @@ static int EndBy(const char* route) {
   } kSignals[] = {{"sigkill", SIGKILL}, {"sigsegv", SIGSEGV}, {"sigterm", SIGTERM}, {"sigint", SIGINT}};
   for (size_t i = 0; i < sizeof(kSignals) / sizeof(kSignals[0]); ++i) {
     if (strcmp(route, kSignals[i].name) != 0) continue;
+    signal(kSignals[i].number, SIG_DFL);  // a shell ignores SIGINT for what it starts in the background
     Start(RaiseSignal, (void*)(intptr_t)kSignals[i].number);
     for (;;) Annotate();
   }

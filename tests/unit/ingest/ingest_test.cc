@@ -322,6 +322,7 @@ TEST_F(IngestTest, RowsAnotherStoreTookAreReportedAsALossNotAskedFor) {
   PushClient client(agent.TakeConnection(), answer.nonce());
   ASSERT_TRUE(client.Push(1, gone.size(), rest));
   ASSERT_TRUE(client.WaitAck(1, gone.size() + rest.size()));
+  ASSERT_TRUE(ingest_->FlushSessions({7}).ok());
   EXPECT_EQ(pipeline_.Count("(unknown)"), 3u);
   EXPECT_EQ(pipeline_.Lost(LossReason::kDaemonAway), -1);
 }

@@ -87,13 +87,12 @@ TEST_F(RetentionTest, TheLastMinutesStayWhileThereIsAnythingElse) {
   PutRun({2}, 99'000);  // within the last half hour
   runs_ = {{{1}, false, true, {}}, {{2}, true, true, {40}}};
   const uint64_t before = *store_->DiskBytes();
-  const uint64_t limit = before * 6 / 10 + (16 << 20);
-  Retention retention = Make(limit);
+  Retention retention = Make(before * 4 / 10);
   ASSERT_TRUE(retention.Check().ok());
   EXPECT_TRUE(Left({1}).empty());
   EXPECT_LT(Left({2}).size(), kSeconds) << "the limit holds even so";
   EXPECT_GT(Left({2}).size(), kSeconds / 2);
-  EXPECT_LE(*store_->DiskBytes(), before * 6 / 10);
+  EXPECT_LE(*store_->DiskBytes(), before * 4 / 10);
 }
 
 TEST_F(RetentionTest, NodeTimeOfAnotherBootIsOld) {
