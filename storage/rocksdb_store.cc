@@ -153,10 +153,10 @@ absl::Status RocksDbStore::Write(rocksdb::WriteBatch& batch, std::string_view wh
     return absl::FailedPreconditionError(fmt::format("store {}: {}: it was opened read-only", options_.path, what));
   }
   // After a full disk RocksDB refuses every write until it is told that the cause may be gone. "Busy" means that it is looking
-  // for itself; then the write below tells whether it is done.
+  // for itself: a write now could meet the log that failed, and RocksDB asserts that nobody touches it.
   if (failed_) {
     const rocksdb::Status resumed = open_->db().Resume();
-    if (!resumed.ok() && !resumed.IsBusy()) return Wrap(resumed, what);
+    if (!resumed.ok()) return Wrap(resumed, what);
   }
   rocksdb::WriteOptions write;
   write.sync = false;
