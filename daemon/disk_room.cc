@@ -22,21 +22,22 @@ Disk DiskOf(const std::string& path) {
   return {disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize};
 }
 
+uint64_t LeftFree(const Disk& disk, int64_t min_free_bytes) {
+  if (min_free_bytes > 0) return static_cast<uint64_t>(min_free_bytes);
+  return std::min(std::max(kGigabyte, disk.bytes / 50), disk.bytes / 4);
+}
+
 double InGigabytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGigabyte); }
 
 }  // namespace
 
-uint64_t BytesToLeave(const std::string& path, int64_t min_free_bytes) {
-  if (min_free_bytes > 0) return static_cast<uint64_t>(min_free_bytes);
-  const uint64_t bytes = DiskOf(path).bytes;
-  return std::min(std::max(kGigabyte, bytes / 50), bytes / 4);
-}
+uint64_t BytesToLeave(const std::string& path, int64_t min_free_bytes) { return LeftFree(DiskOf(path), min_free_bytes); }
 
 uint64_t FreeBytes(const std::string& path) { return DiskOf(path).free_bytes; }
 
 absl::Status HasRoom(const std::string& path, int64_t min_free_bytes) {
   const Disk disk = DiskOf(path);
-  const uint64_t wanted = BytesToLeave(path, min_free_bytes);
+  const uint64_t wanted = LeftFree(disk, min_free_bytes);
   if (disk.bytes == 0 || disk.free_bytes >= wanted) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
       "{}: {:.3f} GB free, less than store.min_free_bytes ({:.3f} GB): nothing is taken from sources; free some space or "

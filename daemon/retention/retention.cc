@@ -109,18 +109,20 @@ absl::Status Retention::Check() {
     STEPSCOPE_RETURN_IF_ERROR(parts_.store->Reclaim(ranges));
     if (freed > 0 || round == 0) continue;
     if (!passed) return absl::OkStatus();
-    if (std::exchange(last_resort, true)) return Tell(used, bounds);
+    if (std::exchange(last_resort, true)) {
+      TellOnce(used, bounds);
+      return absl::OkStatus();
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status Retention::Tell(uint64_t used, const Bounds& bounds) {
-  if (std::exchange(told_, true)) return absl::OkStatus();
+void Retention::TellOnce(uint64_t used, const Bounds& bounds) {
+  if (std::exchange(told_, true)) return;
   spdlog::warn(
       "retention: the store has {} MB, {} MB over its share, and all that is left is not evicted; delete a job, raise "
       "retain.max_bytes or free some of the disk",
       used / 1'000'000, (used - bounds.high) / 1'000'000);
-  return absl::OkStatus();
 }
 
 /// Takes from the first step that has something, no more: the next look tells whether a later one is needed.

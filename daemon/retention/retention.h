@@ -72,7 +72,7 @@ class Retention {
   };
   void Loop();
   Bounds BoundsNow(uint64_t used) const;
-  absl::Status Tell(uint64_t used, const Bounds& bounds);
+  void TellOnce(uint64_t used, const Bounds& bounds);
   absl::StatusOr<uint64_t> EvictUpTo(uint64_t wanted, size_t steps, std::vector<BlockRange>* ranges);
   absl::StatusOr<uint64_t> EvictFrom(const RetainedRun& run, size_t step, uint64_t wanted, std::vector<BlockRange>* ranges);
   absl::StatusOr<RunEviction*> EvictionOf(RunId run);

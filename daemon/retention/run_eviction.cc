@@ -77,6 +77,8 @@ struct RunEviction::Round {
   uint32_t next = 0;    ///< slot to go on with
   bool stuck = false;   ///< this step may go no further
   absl::Status failed;  ///< of reading evidence
+  /// Of the hours met, read since the walk began: what it meets was stored with its steps, maybe after an earlier walk.
+  std::map<int64_t, Evidence> evidence;
 };
 
 RunEviction::RunEviction(Seams seams, RunId run, const EvidenceRules& rules)
@@ -138,7 +140,6 @@ absl::StatusOr<uint64_t> RunEviction::Evict(size_t step, TableId table, uint32_t
 absl::StatusOr<RunEviction::Round> RunEviction::Collect(size_t step, TableId table, uint32_t limit, uint64_t wanted) {
   Round round(table, run_);
   round.next = limit;
-  evidence_.clear();  // what a walk meets was stored with its steps before the walk began, maybe after the last one
   const EvictionStep& rule = kEvictionSteps[step];
   std::optional<int64_t> hour;
   const NodeTime begin = SlotBegin(Cursor(step, table)), end = SlotBegin(limit);
@@ -162,7 +163,6 @@ absl::StatusOr<RunEviction::Round> RunEviction::Collect(size_t step, TableId tab
 /// Rows longer than 10 s, and late ones.
 absl::StatusOr<RunEviction::Round> RunEviction::CollectLong(size_t step, TableId table, uint32_t limit) {
   Round round(table, run_);
-  evidence_.clear();
   const auto visit = [&](const BlockKey& key, std::string_view bytes) {
     if (key.shard >= kKeptShard) return false;
     const auto header = PeekHeader(bytes);
@@ -181,7 +181,7 @@ void RunEviction::Judge(const BlockKey& key, std::string_view bytes, const Evict
   if (!header.ok()) return;  // damaged: its reader says so, and deleting it would hide it
   const bool merged_only = KeepsAllRows(key.table);
   if (merged_only && header->rows >= kLargeBlockRows) return;
-  const absl::StatusOr<bool> is_protected = merged_only ? false : IsProtected(header->min_time, header->max_time, step);
+  const absl::StatusOr<bool> is_protected = merged_only ? false : IsProtected(header->min_time, header->max_time, step, round);
   if (!is_protected.ok()) round.failed = is_protected.status();
   if (!is_protected.ok() || *is_protected) return;
   Round::Side& side = round.Of(uploaded_->Contains(key) ? Uploaded::kYes : Uploaded::kNo);
@@ -200,24 +200,24 @@ void RunEviction::Judge(const BlockKey& key, std::string_view bytes, const Evict
   if (rows > 0) side.evicted.Merge({header->min_time, header->max_time, rows, bytes.size() * rows / header->rows});
 }
 
-absl::StatusOr<bool> RunEviction::IsProtected(NodeTime first, NodeTime last, const EvictionStep& step) {
+absl::StatusOr<bool> RunEviction::IsProtected(NodeTime first, NodeTime last, const EvictionStep& step, Round& round) const {
   if (step.spares == Spares::kNothing) return false;
   const int64_t begin = first.ns / kHourNs, end = last.ns / kHourNs;
   if (end - begin > kLongestSpreadHours) return true;
   for (int64_t hour = begin; hour <= end; ++hour) {
-    STEPSCOPE_ASSIGN_OR_RETURN(const Evidence* evidence, EvidenceOfHour(hour));
+    STEPSCOPE_ASSIGN_OR_RETURN(const Evidence* evidence, EvidenceOfHour(hour, round));
     if (Touches(evidence->kept, first, last)) return true;
     if (step.spares == Spares::kAllEvidence && Touches(evidence->sampled, first, last)) return true;
   }
   return false;
 }
 
-absl::StatusOr<const Evidence*> RunEviction::EvidenceOfHour(int64_t hour) {
-  if (const auto known = evidence_.find(hour); known != evidence_.end()) return &known->second;
+absl::StatusOr<const Evidence*> RunEviction::EvidenceOfHour(int64_t hour, Round& round) const {
+  if (const auto known = round.evidence.find(hour); known != round.evidence.end()) return &known->second;
   const TimeRange range{{hour * kHourNs}, {(hour + 1) * kHourNs}};
   STEPSCOPE_ASSIGN_OR_RETURN(const std::vector<StepRow> steps, StepsAround(range));
   STEPSCOPE_ASSIGN_OR_RETURN(const std::vector<TimeRange> findings, FindingsAround(range));
-  return &(evidence_[hour] = EvidenceOf(steps, findings, rules_));
+  return &(round.evidence[hour] = EvidenceOf(steps, findings, rules_));
 }
 
 absl::StatusOr<std::vector<StepRow>> RunEviction::StepsAround(TimeRange hour) const {

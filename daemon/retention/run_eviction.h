@@ -72,8 +72,8 @@ class RunEviction {
   absl::StatusOr<Round> Collect(size_t step, TableId table, uint32_t limit, uint64_t wanted);
   absl::StatusOr<Round> CollectLong(size_t step, TableId table, uint32_t limit);
   void Judge(const BlockKey& key, std::string_view bytes, const EvictionStep& step, Round& round);
-  absl::StatusOr<bool> IsProtected(NodeTime first, NodeTime last, const EvictionStep& step);
-  absl::StatusOr<const Evidence*> EvidenceOfHour(int64_t hour);
+  absl::StatusOr<bool> IsProtected(NodeTime first, NodeTime last, const EvictionStep& step, Round& round) const;
+  absl::StatusOr<const Evidence*> EvidenceOfHour(int64_t hour, Round& round) const;
   absl::StatusOr<std::vector<StepRow>> StepsAround(TimeRange hour) const;
   absl::StatusOr<std::vector<TimeRange>> FindingsAround(TimeRange hour) const;
   absl::Status Commit(Round& round);
@@ -89,7 +89,6 @@ class RunEviction {
   std::unique_ptr<BlockCover> uploaded_;
   std::array<std::map<TableId, uint32_t>, kEvictionSteps.size()> cursors_;
   std::map<std::pair<size_t, TableId>, uint32_t> long_limit_;  ///< limit when the long stripe was last looked at
-  std::map<int64_t, Evidence> evidence_;                       ///< of the hours this walk looked at
   std::map<Uploaded, uint32_t> next_seq_;                      ///< of the blocks of kept rows
 };
 

@@ -99,4 +99,15 @@ __attribute__((unused)) static void* AnnotateForever(void* argument) {
   return NULL;
 }
 
+/* A thread that annotates for a tenth of a second, with pauses. */
+__attribute__((unused)) static void* AnnotateForAWhile(void* unused) {
+  (void)unused;
+  StartSeries();
+  for (int i = 0; i < 20; ++i) {
+    AnnotateTimes(10);
+    usleep(5000);
+  }
+  return NULL;
+}
+
 #endif

@@ -11,16 +11,6 @@
 
 #include "ledger.h"
 
-static void* Work(void* unused) {
-  (void)unused;
-  StartSeries();
-  for (int i = 0; i < 20; ++i) {
-    AnnotateTimes(10);
-    usleep(5000);
-  }
-  return NULL;
-}
-
 static void SetLimit(char** arguments) {
   static const struct {
     const char* name;
@@ -57,10 +47,10 @@ int main(int count, char** arguments) {
   long started = 0;
   pthread_t threads[64];
   while (started < atol(arguments[4])) {
-    if (pthread_create(&threads[started], NULL, Work, NULL) != 0) break;
+    if (pthread_create(&threads[started], NULL, AnnotateForAWhile, NULL) != 0) break;
     ++started;
   }
-  Work(NULL);
+  AnnotateForAWhile(NULL);
   for (long i = 0; i < started; ++i) pthread_join(threads[i], NULL);
   printf("%ld threads\n", started);
   NoteState();

@@ -24,16 +24,6 @@ static void FillWithFile(long mib) {
 
 static void FillWithOwn(long mib) { memset(malloc((size_t)mib * kMib), 'x', (size_t)mib * kMib); }
 
-static void* Work(void* unused) {
-  (void)unused;
-  StartSeries();
-  for (int i = 0; i < 20; ++i) {
-    AnnotateTimes(10);
-    usleep(5000);
-  }
-  return NULL;
-}
-
 int main(int count, char** arguments) {
   if (count != 4) return 64;
   OpenLedger();
@@ -42,9 +32,9 @@ int main(int count, char** arguments) {
   pthread_t threads[128];
   long wanted = atol(arguments[3]);
   for (long i = 0; i < wanted; ++i) {
-    if (pthread_create(&threads[i], NULL, Work, NULL) != 0) Fail("no thread");
+    if (pthread_create(&threads[i], NULL, AnnotateForAWhile, NULL) != 0) Fail("no thread");
   }
-  Work(NULL);
+  AnnotateForAWhile(NULL);
   for (long i = 0; i < wanted; ++i) pthread_join(threads[i], NULL);
   puts("worked");
   NoteState();
