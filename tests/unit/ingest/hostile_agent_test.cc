@@ -9,9 +9,8 @@
 #include <limits>
 #include <thread>
 
-#include "daemon/ingest/ingest.h"
-#include "tests/unit/ingest/fake_pipeline.h"
 #include "tests/unit/ingest/fuse_file.h"
+#include "tests/unit/ingest/ingest_fixture.h"
 #include "tests/unit/ingest/ring_bytes.h"
 #include "tests/unit/ingest/test_agent.h"
 
@@ -19,18 +18,16 @@ namespace stepscope {
 namespace {
 
 using ::stepscope::testing::ConnectTo;
-using ::stepscope::testing::FakeJobs;
 using ::stepscope::testing::FakePipeline;
-using ::stepscope::testing::FakeStore;
 using ::stepscope::testing::FuseFile;
 using ::stepscope::testing::HelloAnswer;
+using ::stepscope::testing::IngestFixture;
+using ::stepscope::testing::Now;
 using ::stepscope::testing::PushClient;
 using ::stepscope::testing::ReadAnswer;
 using ::stepscope::testing::RingBytesBuilder;
 using ::stepscope::testing::SendWithFiles;
 using ::stepscope::testing::TestAgent;
-
-uint64_t Now() { return static_cast<uint64_t>(ReadClockNs(CLOCK_MONOTONIC)); }
 
 size_t OpenFiles() {
   size_t count = 0;
@@ -53,21 +50,8 @@ bool Eventually(const std::function<bool()>& holds) {
   return false;
 }
 
-class HostileAgentTest : public ::testing::Test {
+class HostileAgentTest : public IngestFixture {
  protected:
-  HostileAgentTest() {
-    std::string folder = ::testing::TempDir() + "hostile_XXXXXX";
-    folder_ = mkdtemp(folder.data());
-    options_.socket_path = folder_ + "/run/agent.sock";
-    options_.poll_ns = 20 * kNsPerMillisecond;
-    auto started = Ingest::Start(options_, {&store_, &pipeline_, &clocks_, &jobs_, &tids_});
-    EXPECT_TRUE(started.ok()) << started.status();
-    ingest_ = *std::move(started);
-  }
-  ~HostileAgentTest() override {
-    ingest_.reset();
-    std::filesystem::remove_all(folder_);
-  }
   std::string HelloOf(TestAgent& agent, const std::function<void(stepscope_hello&)>& twist = [](auto&) {}) {
     std::string text = agent.HelloText();
     stepscope_hello hello;
@@ -98,16 +82,6 @@ class HostileAgentTest : public ::testing::Test {
   }
   /// A session whose sender is silent, so that the daemon reads its rings itself.
   HelloAnswer Silent(TestAgent& agent) { return agent.Hello(options_.socket_path); }
-
-  std::string folder_;
-  Ingest::Options options_;
-  FakeStore store_;
-  ClockRegistry clocks_;
-  FakePipeline pipeline_{&store_, &clocks_};
-  FakeJobs jobs_;
-  SystemClock clock_;
-  InnerTids tids_{&clock_, [] {}};
-  std::unique_ptr<Ingest> ingest_;
 };
 
 class FuseFileTest : public HostileAgentTest {};

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/ingest/ingest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,22 +8,20 @@
 #include <filesystem>
 #include <thread>
 
-#include "tests/unit/ingest/fake_pipeline.h"
+#include "tests/unit/ingest/ingest_fixture.h"
 #include "tests/unit/ingest/ring_bytes.h"
 #include "tests/unit/ingest/test_agent.h"
 
 namespace stepscope {
 namespace {
 
-using ::stepscope::testing::FakeJobs;
 using ::stepscope::testing::FakePipeline;
-using ::stepscope::testing::FakeStore;
 using ::stepscope::testing::HelloAnswer;
+using ::stepscope::testing::IngestFixture;
+using ::stepscope::testing::Now;
 using ::stepscope::testing::PushClient;
 using ::stepscope::testing::RingBytesBuilder;
 using ::stepscope::testing::TestAgent;
-
-uint64_t Now() { return static_cast<uint64_t>(ReadClockNs(CLOCK_MONOTONIC)); }
 
 /// First records of a ring: its thread and the names the tests use.
 RingBytesBuilder Opening(const std::string& name = "span") {
@@ -36,25 +33,8 @@ std::string Spans(int count) {
   return bytes.str();
 }
 
-class IngestTest : public ::testing::Test {
+class IngestTest : public IngestFixture {
  protected:
-  IngestTest() {
-    std::string folder = ::testing::TempDir() + "ingest_XXXXXX";
-    folder_ = mkdtemp(folder.data());
-    options_.socket_path = folder_ + "/run/agent.sock";
-    options_.poll_ns = 20 * kNsPerMillisecond;
-    StartDaemon();
-  }
-  ~IngestTest() override {
-    pipeline_.Release();
-    ingest_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-  void StartDaemon() {
-    auto started = Ingest::Start(options_, {&store_, &pipeline_, &clocks_, &jobs_, &tids_});
-    ASSERT_TRUE(started.ok()) << started.status();
-    ingest_ = *std::move(started);
-  }
   /// Runs `life` in a child process; returns its pid.
   template <typename Life>
   pid_t Child(Life life) {
@@ -88,16 +68,6 @@ class IngestTest : public ::testing::Test {
     }
     return false;
   }
-
-  std::string folder_;
-  Ingest::Options options_;
-  FakeStore store_;
-  ClockRegistry clocks_;
-  FakePipeline pipeline_{&store_, &clocks_};
-  FakeJobs jobs_;
-  SystemClock clock_;
-  InnerTids tids_{&clock_, [] {}};
-  std::unique_ptr<Ingest> ingest_;
 };
 
 TEST_F(IngestTest, PushedRowsAreAcknowledgedOnceTheyAreStoredNotBefore) {
