@@ -58,10 +58,10 @@ void SchedCollector::HandleSlice(const stepscope_slice& slice) {
 void SchedCollector::HandleWait(const stepscope_wait& wait) {
   const TrackedThread* thread = tasks_.Thread(static_cast<int32_t>(wait.tid));
   const auto tracked = runs_.find(wait.klass);
-  if (thread == nullptr || tracked == runs_.end()) return;
+  const NodeTime now{static_cast<int64_t>(wait.time_ns)};
+  if (thread == nullptr || tracked == runs_.end() || now.ns < 0) return;
   std::array<Occupant, STEPSCOPE_WAIT_PARTS> occupants;
   size_t count = 0;
-  const NodeTime now{static_cast<int64_t>(wait.time_ns)};
   for (const stepscope_wait_part& part : wait.parts) {
     if (part.ns == 0) break;
     occupants[count++] = occupants_.Resolve(part.tid, part.tgid, thread->run, tracked->second.uid, now);
