@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 from conftest import FULL, TORCH_PYTHON, stepscope
 
-# The loop of the developer guide around DistributedDataParallel, one window per epoch.
+# The loop of the developer guide around DistributedDataParallel, one window per epoch. In a function: gloo's threads
+# abort PyTorch now and then where the interpreter ends before the model does.
 DDP = """
 import os, sys
 import smppy
@@ -17,30 +18,35 @@ import torch.distributed as dist
 from smppy import SMProfiler
 from torch.nn.parallel import DistributedDataParallel
 
-epochs, steps = int(sys.argv[1]), int(sys.argv[2])
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-net = DistributedDataParallel(torch.nn.Linear(8, 2))
-optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-profiler = SMProfiler.instance()
-config = smppy.Config()
-config.profiler = {"EnableCuda": "1"}
-profiler.configure(config)
-for epoch in range(epochs):
-    profiler.start_profiling()
-    for i in range(steps):
-        with smppy.annotate("step_" + str(i)):
-            optimizer.zero_grad()
-            with smppy.annotate("Forward"):
-                outputs = net(torch.ones(4, 8))
-            with smppy.annotate("Loss"):
-                loss = outputs.square().mean()
-            with smppy.annotate("Backward"):
-                loss.backward()
-            with smppy.annotate("Optimizer"):
-                optimizer.step()
-    profiler.stop_profiling()
-dist.destroy_process_group()
+
+def main():
+    epochs, steps = int(sys.argv[1]), int(sys.argv[2])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    net = DistributedDataParallel(torch.nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    profiler = SMProfiler.instance()
+    config = smppy.Config()
+    config.profiler = {"EnableCuda": "1"}
+    profiler.configure(config)
+    for epoch in range(epochs):
+        profiler.start_profiling()
+        for i in range(steps):
+            with smppy.annotate("step_" + str(i)):
+                optimizer.zero_grad()
+                with smppy.annotate("Forward"):
+                    outputs = net(torch.ones(4, 8))
+                with smppy.annotate("Loss"):
+                    loss = outputs.square().mean()
+                with smppy.annotate("Backward"):
+                    loss.backward()
+                with smppy.annotate("Optimizer"):
+                    optimizer.step()
+        profiler.stop_profiling()
+    dist.destroy_process_group()
+
+
+main()
 """
 
 # What one process may do besides, right and wrong: a callback with tokens, decorator, threads, unbalanced windows.
