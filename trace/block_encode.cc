@@ -305,7 +305,7 @@ void BlockEncoder::AppendPlane(size_t plane) {
 
 /// Ends a zstd block here: planes have little in common, and a block has one Huffman table.
 void BlockEncoder::Cut() {
-  constexpr size_t kMinZstdBlockBytes = 1024;
+  constexpr size_t kMinZstdBlockBytes = 4096;
   if (columns_.size() - (cuts_.empty() ? 0 : cuts_.back()) >= kMinZstdBlockBytes) cuts_.push_back(columns_.size());
 }
 
