@@ -15,11 +15,12 @@ namespace {
 constexpr std::string_view kKind = "setting";
 constexpr std::string_view kId = "sign_of_life";
 constexpr size_t kTimeBytes = 8;
-/// How old a row may be when it is delivered: a drain of the kernel's ring, a push of an agent, and some for a loaded machine.
-constexpr int64_t kDeliveryNs = 500 * kNsPerMillisecond;
-/// How old the last sign of life on the disk may be when the power goes: the store is synced once a second, a seal waits 250 ms,
-/// and some for a loaded machine.
-constexpr int64_t kSyncNs = 1500 * kNsPerMillisecond;
+/// How old a row may be when it is delivered: a drain of the kernel's ring (100 ms), a push of an agent (250 ms), and some for a
+/// loaded machine.
+constexpr int64_t kDeliveryNs = 350 * kNsPerMillisecond;
+/// How old the last sign of life on the disk may be when the power goes: every 500 ms a seal is stored and synced, and some for a
+/// loaded machine.
+constexpr int64_t kSyncNs = 650 * kNsPerMillisecond;
 
 }  // namespace
 

@@ -116,6 +116,8 @@ class RunningDaemon final : public Daemon {
   const std::string hostname_ = HostName();
   const std::string boot_id_ = FirstLine("/proc/sys/kernel/random/boot_id");
   SystemClock clock_;
+  Audience audience_{&clock_};
+  const std::function<bool()> watched_ = [this] { return audience_.IsThere(); };
   ClockRegistry clocks_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<JobTable> jobs_;
@@ -167,7 +169,6 @@ JobTable::Hooks RunningDaemon::JobHooks() {
 }
 
 void RunningDaemon::Track(RunId run, ProcessKey root) {
-  live_->Wake();
   AddFacts(run, ReadInstanceFacts(""));
   if (SharesFiles(root, "/proc")) AddFacts(run, ReadTrainingFacts(""));
   sampler_->Track(run);
@@ -208,6 +209,7 @@ void RunningDaemon::StartPipeline() {
   Pipeline::Options options;
   options.admit = [this](uint64_t bytes) { retention_->Admit(bytes); };
   options.sign_of_life = [this](NodeTime time) { return away_->Sign(time); };
+  options.watched = watched_;
   options.room = [this] { return Room(); };
   pipeline_ = std::make_unique<Pipeline>(store_.get(), &clocks_, &clock_, options);
   Retention::Parts parts{store_.get(),
@@ -230,7 +232,7 @@ absl::Status RunningDaemon::StartSources() {
       RankSampler::Parts{jobs_.get(), reader_.get(), pipeline_.get(), pipeline_.get(), &clock_,
                          [this] { return sched_ != nullptr ? sched_->OpenTurns() : std::vector<OpenTurn>(); }});
   live_->Start();
-  sched_ = SliceSourceFrom(config_, pipeline_.get(), observer_.get(), &clock_);
+  sched_ = SliceSourceFrom(config_, pipeline_.get(), observer_.get(), &clock_, watched_);
   sampler_ = std::make_unique<Sampler>(MetricSourcesFrom(config_), pipeline_.get(), &clock_,
                                        [this](RunId run) { return jobs_->Processes(run); });
   if (!config_.upload_url.empty()) {
@@ -243,7 +245,7 @@ absl::Status RunningDaemon::StartSources() {
   STEPSCOPE_ASSIGN_OR_RETURN(ParkedSessions parked, SessionPark(store_.get(), options_.fds).Take());
   STEPSCOPE_RETURN_IF_ERROR(jobs_->Load(parked.Processes()));
   retention_->Start();
-  const Ingest::Parts parts{store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_, options_.fds};
+  const Ingest::Parts parts{store_.get(), pipeline_.get(), &clocks_, jobs_.get(), &inner_tids_, options_.fds, watched_};
   STEPSCOPE_ASSIGN_OR_RETURN(ingest_, Ingest::Start({.socket_path = config_.agent_socket}, parts, std::move(parked)));
   return absl::OkStatus();
 }
@@ -323,6 +325,7 @@ void RunningDaemon::DropRights() {
 }
 
 absl::Status RunningDaemon::FlushRun(RunId run) {
+  audience_.Look();  // somebody waits for the end of it
   const absl::Status sessions = ingest_->FlushSessions(run);
   const absl::Status slices = sched_ != nullptr ? sched_->Flush() : absl::OkStatus();
   return sessions.ok() ? slices : sessions;
@@ -337,6 +340,7 @@ RpcParts RunningDaemon::RpcWiring() {
   parts.jobs = jobs_.get();
   parts.uploader = uploader_.get();
   parts.live = live_.get();
+  parts.audience = &audience_;
   parts.clock = &clock_;
   parts.node = [this] { return Node(); };
   parts.collectors = [this] { return Collectors(); };
@@ -384,6 +388,7 @@ void RunningDaemon::Tick() {
   jobs_->Tick();
   observer_->NoteRanks();
   if (Health().ok() && jobs_->AnyRunning()) pipeline_->Deliver({});  // a seal, and with it a sign of life
+  if (jobs_->AnyRunning()) return;                                   // its seals sync
   if (const absl::Status synced = store_->Sync(); !synced.ok()) spdlog::error("store: {}", std::string(synced.message()));
 }
 

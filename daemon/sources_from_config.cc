@@ -2,6 +2,7 @@
 #include "daemon/sources_from_config.h"
 
 #include <chrono>
+#include <utility>
 
 #include "daemon/collector/host/cgroup_pressure.h"
 #include "daemon/collector/host/cpu_times.h"
@@ -17,13 +18,14 @@
 
 namespace stepscope {
 
-std::unique_ptr<SliceSource> SliceSourceFrom(const Config& config, DeliverySink* sink, TaskObserver* observer,
-                                             const Clock* clock) {
+std::unique_ptr<SliceSource> SliceSourceFrom(const Config& config, DeliverySink* sink, TaskObserver* observer, const Clock* clock,
+                                             std::function<bool()> watched) {
   if (config.sched_mode == "off") return nullptr;
   LadderOptions options;
   options.sched.programs.ring_bytes = static_cast<uint32_t>(config.sched_ring_bytes);
   options.sched.programs.as_histogram = config.sched_mode == "histogram";
   options.sched.drain_period = std::chrono::milliseconds(config.sched_poll_ms);
+  options.sched.watched = std::move(watched);
   options.own.drain_period = options.sched.drain_period;
   return StartBestLevel(options, sink, observer, clock);
 }

@@ -2,6 +2,7 @@
 // The collectors a configuration asks for. Called once, by the daemon's wiring.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,8 +15,8 @@
 namespace stepscope {
 
 /// The best level of CPU scheduling to be had here; null if it is switched off. The arguments outlive it.
-std::unique_ptr<SliceSource> SliceSourceFrom(const Config& config, DeliverySink* sink, TaskObserver* observer,
-                                             const Clock* clock);
+std::unique_ptr<SliceSource> SliceSourceFrom(const Config& config, DeliverySink* sink, TaskObserver* observer, const Clock* clock,
+                                             std::function<bool()> watched);
 
 std::vector<std::unique_ptr<MetricSource>> MetricSourcesFrom(const Config& config);
 

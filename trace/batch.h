@@ -57,6 +57,10 @@ struct Batch {
     return batch;
   }
   size_t rows() const { return lane.size(); }
+  void Reserve(size_t rows) {
+    lane.reserve(rows);
+    for (auto& column : columns) column.reserve(rows);
+  }
   /// Appends one row; `values` has one entry per column of the table.
   void Append(uint32_t row_lane, std::initializer_list<int64_t> values) {
     lane.push_back(row_lane);

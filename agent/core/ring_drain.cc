@@ -66,6 +66,16 @@ void RingDrain::Restart(const stepscope_hello_position* stored, uint32_t count) 
   for (uint32_t ring = 0; ring < file_->rings_used(); ++ring) sent_[ring] = file_->descriptor(ring)->tail;
 }
 
+bool RingDrain::NeedsSpace() const {
+  for (uint32_t ring = 0; ring < file_->rings_used(); ++ring) {
+    const uint32_t state = file_->state(ring);
+    if (state == STEPSCOPE_RING_FREE || Head(ring) <= sent_[ring]) continue;
+    const stepscope_ring_descriptor* d = file_->descriptor(ring);
+    if (state == STEPSCOPE_RING_RETIRED || Head(ring) - d->tail >= d->data_bytes / 2) return true;
+  }
+  return false;
+}
+
 bool RingDrain::Drained(uint32_t ring) const { return Head(ring) == file_->descriptor(ring)->tail; }
 
 }  // namespace stepscope::agent

@@ -36,6 +36,8 @@ class RingDrain {
   // A new connection: what the daemon says it has counts, everything behind it is sent again.
   void Restart(const stepscope_hello_position* stored, uint32_t count);
 
+  // A ring is half full, or its thread is gone: what it holds should be acknowledged soon.
+  bool NeedsSpace() const;
   bool Drained(uint32_t ring) const;
   // The ring begins a new generation: call it together with RingFile::Recycle.
   void Forget(uint32_t ring) { sent_[ring] = 0; }

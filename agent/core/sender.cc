@@ -20,7 +20,8 @@ constexpr uint64_t kMs = 1000000;
 constexpr uint64_t kSecond = 1000 * kMs;
 constexpr uint64_t kFirstConnectWait = 100 * kMs;
 constexpr uint64_t kLongestConnectWait = 10 * kSecond;
-constexpr uint64_t kIdlePoll = 250 * kMs;
+constexpr uint64_t kIdlePoll = 250 * kMs;  // longest time between two looks at the rings
+constexpr uint64_t kLongestBulkWait = 100 * kMs;
 constexpr uint64_t kShortestPushWait = 1 * kMs;
 constexpr size_t kStackBytes = 1u << 20;
 constexpr char kDaemonAway[] = "recording, daemon away: records wait in the ring; socket ";
@@ -59,6 +60,10 @@ bool OnlyThisThreadIsLeft() {
   for (int words = 0; words < 18 && at < end; ++at) words += *at == ' ' ? 1 : 0;
   return at[0] == '2' && at[1] == ' ';
 }
+
+// Senders of a node wake together: the daemon takes what all of them bring at once, and ranks that wait for each other are
+// disturbed at the same time.
+uint64_t NextMultiple(uint64_t now_ns, uint64_t period_ns) { return (now_ns / period_ns + 1) * period_ns; }
 
 const char* RefusalText(uint32_t status) {
   switch (status) {
@@ -165,7 +170,7 @@ void Sender::Run() {
 }
 
 void Sender::OncePerSecond(uint64_t now_ns) {
-  next_second_ns_ = now_ns + kSecond;
+  next_second_ns_ = NextMultiple(now_ns, kSecond);
   parts_.writers[kSenderRing].Anchor(parts_.clock->Anchor());
   __atomic_store_n(&parts_.file->header()->sender_cpu_ns, ClockNs(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
   RetireGoneThreads();
@@ -268,19 +273,23 @@ void Sender::Exchange(uint64_t now_ns) {
   LoseLink(now_ns, told != nullptr ? told : kDaemonAway, 0);
 }
 
-// At 64 KiB or 100 ms, whichever comes first; when much came at once, sooner the next time, since nothing wakes this thread.
+// At 64 KiB or after the interval, whichever comes first, and when a ring needs its space; when much came at once, sooner the
+// next time, since nothing wakes this thread.
 bool Sender::PushDue(uint64_t now_ns) {
   const bool asked = __atomic_exchange_n(&push_requested_, false, __ATOMIC_ACQ_REL);
   const PushSettings& settings = stream_.settings();
   const uint64_t waiting = drain_.WaitingBytes();
-  if (!asked && now_ns < next_push_ns_ && waiting < settings.push_bytes) return false;
+  const bool now = asked || now_ns >= next_push_ns_ || waiting >= settings.push_bytes || drain_.NeedsSpace();
+  if (!now) return false;
   uint64_t wait_ns = kIdlePoll;
   if (waiting != 0) {
     wait_ns = settings.interval_ms * kMs;
-    if (waiting > settings.push_bytes) wait_ns = wait_ns * settings.push_bytes / waiting;
+    if (waiting > settings.push_bytes) {
+      wait_ns = (wait_ns < kLongestBulkWait ? wait_ns : kLongestBulkWait) * settings.push_bytes / waiting;
+    }
     if (wait_ns < kShortestPushWait) wait_ns = kShortestPushWait;
   }
-  next_push_ns_ = now_ns + wait_ns;
+  next_push_ns_ = NextMultiple(now_ns, wait_ns);
   return waiting != 0;
 }
 
@@ -308,8 +317,10 @@ bool Sender::SendAll() {
   }
 }
 
-uint64_t Sender::NextDeadline() const {
+uint64_t Sender::NextDeadline(uint64_t now_ns) const {
   uint64_t deadline = next_second_ns_;
+  const uint64_t look = NextMultiple(now_ns, kIdlePoll);
+  if (look < deadline) deadline = look;
   const uint64_t link_deadline = link_ == Link::kDown ? next_connect_ns_ : link_ == Link::kStreaming ? next_push_ns_ : deadline;
   return link_deadline < deadline ? link_deadline : deadline;
 }
@@ -322,11 +333,10 @@ void Sender::Wait() {
     fds[count++] = {fd, static_cast<short>(unsent_bytes_ > 0 && link_ == Link::kStreaming ? POLLIN | POLLOUT : POLLIN), 0};
   }
   const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
-  const uint64_t deadline_ns = NextDeadline();
-  uint64_t wait_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-  if (wait_ns > kIdlePoll) wait_ns = kIdlePoll;
+  const uint64_t deadline_ns = NextDeadline(now_ns);
+  const uint64_t wait_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
   timespec timeout{0, static_cast<long>(wait_ns)};
-  KernelCall(SYS_ppoll, PointerArgument(fds), count, PointerArgument(&timeout), 0, 8);
+  if (KernelCall(SYS_ppoll, PointerArgument(fds), count, PointerArgument(&timeout), 0, 8) == 0) return;
   char woken[16];
   if (int fd = wake_receive_.Use(); fd >= 0) KernelCall(SYS_recvfrom, fd, PointerArgument(woken), sizeof(woken), MSG_DONTWAIT);
 }

@@ -66,7 +66,7 @@ class Sender {
   bool PushDue(uint64_t now_ns);
   void LoseLink(uint64_t now_ns, const char* why, uint64_t least_wait_ns);
   void Wait();
-  uint64_t NextDeadline() const;
+  uint64_t NextDeadline(uint64_t now_ns) const;
 
   SenderParts parts_ = {};
   DaemonSocket socket_;

@@ -32,17 +32,22 @@ const OccupantNames::Known& OccupantNames::LookUp(uint32_t tid, uint32_t tgid, N
   Known& known = it->second;
   if (!is_new && known.tgid == tgid && now - known.looked_up < kTrustedNs) return known;
   const auto id = static_cast<int32_t>(tgid);
-  const auto stat = proc_->Stat(id);
-  const auto uid = proc_->Uid(id);
-  std::optional<std::string> name = proc_->Comm(id, static_cast<int32_t>(tid));
-  const bool is_gone = !stat || !uid || !name;
+  const bool was_known = !is_new && known.tgid == tgid;
+  known.looked_up = now;
+  std::optional<ProcStat> stat = proc_->ThreadStat(id, static_cast<int32_t>(tid));
   // One that was known and is gone now keeps its name: the wait is of when it lived.
-  if (!is_new && known.tgid == tgid && is_gone) {
-    known.looked_up = now;
+  if (was_known && !stat) return known;
+  if (was_known && stat->start_ticks == known.start_ticks) {
+    known.name = std::move(stat->comm);
     return known;
   }
-  known = {tgid, now, is_gone, false, uid.value_or(0), std::move(name).value_or("")};
-  known.is_kernel = stat && (stat->parent.value == kKernelThreads || id == kKernelThreads);
+  const auto uid = proc_->Uid(id);
+  if (was_known && !uid) return known;
+  known = {tgid, now, 0, !stat || !uid, false, uid.value_or(0), ""};
+  if (!stat) return known;
+  known.start_ticks = stat->start_ticks;
+  known.name = std::move(stat->comm);
+  known.is_kernel = stat->parent.value == kKernelThreads || id == kKernelThreads;
   return known;
 }
 

@@ -35,6 +35,7 @@ class OccupantNames {
   struct Known {
     uint32_t tgid = 0;
     NodeTime looked_up;
+    int64_t start_ticks = 0;
     bool is_gone = false;
     bool is_kernel = false;
     uint32_t uid = 0;

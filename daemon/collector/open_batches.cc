@@ -7,7 +7,10 @@ namespace stepscope {
 
 Batch& OpenBatches::Of(TableId table, RunId run) {
   auto it = open_.find({table, run});
-  if (it == open_.end()) it = open_.emplace(std::pair(table, run), Batch::For(table, run)).first;
+  if (it == open_.end()) {
+    it = open_.emplace(std::pair(table, run), Batch::For(table, run)).first;
+    if (const auto before = last_rows_.find({table, run}); before != last_rows_.end()) it->second.Reserve(before->second);
+  }
   return it->second;
 }
 
@@ -32,7 +35,11 @@ void OpenBatches::AddCounter(RunId run, const EntityKey& metric, std::string_vie
 std::vector<Batch> OpenBatches::Take() {
   std::vector<Batch> batches;
   batches.reserve(open_.size());
-  for (auto& entry : open_) batches.push_back(std::move(entry.second));
+  last_rows_.clear();
+  for (auto& [place, batch] : open_) {
+    last_rows_.emplace(place, batch.rows() + batch.rows() / 4);
+    batches.push_back(std::move(batch));
+  }
   open_.clear();
   rows_ = 0;
   ++serial_;

@@ -53,6 +53,7 @@ class OpenBatches {
 
  private:
   std::map<std::pair<TableId, RunId>, Batch> open_;
+  std::map<std::pair<TableId, RunId>, size_t> last_rows_;  ///< of the batches before, and some: about as many come again
   size_t rows_ = 0;
   uint64_t serial_ = 1;  ///< of the batches being filled; a thread's cached lane is valid while it matches
 };

@@ -42,6 +42,10 @@ int32_t LastNumber(std::string_view text, std::string_view key) {
 
 std::optional<ProcStat> ProcScan::Stat(int32_t pid) const { return ReadProcStat(Pid{pid}, root_); }
 
+std::optional<ProcStat> ProcScan::ThreadStat(int32_t pid, int32_t tid) const {
+  return ReadProcStat(Pid{tid}, fmt::format("{}/{}/task", root_, pid));
+}
+
 std::optional<uint32_t> ProcScan::Uid(int32_t pid) const { return ReadProcUid(Pid{pid}, root_); }
 
 std::vector<int32_t> ProcScan::Threads(int32_t pid) const {

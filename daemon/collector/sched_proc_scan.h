@@ -24,6 +24,8 @@ class ProcScan {
   explicit ProcScan(std::string root) : root_(std::move(root)) {}
 
   std::optional<ProcStat> Stat(int32_t pid) const;
+  /// Of one thread: its own name and start.
+  std::optional<ProcStat> ThreadStat(int32_t pid, int32_t tid) const;
   /// Effective user of a process.
   std::optional<uint32_t> Uid(int32_t pid) const;
   /// Host tids of a process. A main thread that has ended is listed by procfs while others run or nobody has waited for the

@@ -91,6 +91,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   void WatchDeath(const SessionPtr& session);
   void UnwatchOver();
   void PostPoll();
+  int64_t PollNs() const;
   void Refused(uint32_t uid, const std::string& reason);
   // Worker.
   void PollAll();
@@ -180,7 +181,12 @@ void IngestCore::Stop() {
 int IngestCore::PollMs() const {
   constexpr int kIdleMs = 10'000;
   const bool idle = sessions_.size() == 0 && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
-  return idle ? kIdleMs : static_cast<int>(options_.poll_ns / kNsPerMillisecond);
+  return idle ? kIdleMs : static_cast<int>(PollNs() / kNsPerMillisecond);
+}
+
+int64_t IngestCore::PollNs() const {
+  const bool watched = !parts_.watched || parts_.watched();
+  return watched ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns);
 }
 
 void IngestCore::Loop() {
@@ -388,7 +394,7 @@ void IngestCore::UnwatchOver() {
 
 void IngestCore::PostPoll() {
   const int64_t now_ns = NowNs();
-  if (now_ns - polled_ns_ < options_.poll_ns || poll_posted_.exchange(true)) return;
+  if (now_ns - polled_ns_ < PollNs() || poll_posted_.exchange(true)) return;
   polled_ns_ = now_ns;
   work_->Post([this] {
     PollAll();

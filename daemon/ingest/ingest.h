@@ -10,6 +10,7 @@
 // the pipeline). Public methods may be called from any thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,7 +32,8 @@ class Ingest {
     std::string socket_path;
     size_t max_sessions = 4096;
     size_t max_sessions_per_user = 2048;
-    int64_t poll_ns = 250 * kNsPerMillisecond;
+    int64_t poll_ns = 100 * kNsPerMillisecond;        ///< between two looks at the rings
+    int64_t quiet_poll_ns = 250 * kNsPerMillisecond;  ///< while nobody watches
     int64_t hello_timeout_ns = 5 * kNsPerSecond;
   };
   /// All outlive the Ingest; callbacks of deliveries may still run after it is gone.
@@ -41,7 +43,8 @@ class Ingest {
     ClockRegistry* clocks;
     SessionJobs* jobs;
     const InnerTids* tids;
-    FdStore* fds = nullptr;  ///< null: no service manager
+    FdStore* fds = nullptr;              ///< null: no service manager
+    std::function<bool()> watched = {};  ///< whether rows are wanted soon; none = always true
   };
   /// Goes on with `parked`, listens and starts. Errors name the socket path and what to do.
   static absl::StatusOr<std::unique_ptr<Ingest>> Start(const Options& options, const Parts& parts, ParkedSessions parked = {});

@@ -14,6 +14,9 @@
 namespace stepscope {
 namespace {
 
+// What fills slowly is read from the ring (Session::Poll), at a fraction of what a message costs; an agent pushes when much
+// waits.
+constexpr uint32_t kPushIntervalMs = 5000;
 constexpr int kMaxMessageBytes = (1 << 20) + (64 << 10);
 
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -118,6 +121,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
         position->set_generation(at.generation);
         position->set_position(at.position);
       }
+      if (!std::exchange(configured_, true)) reply_.mutable_config()->set_push_interval_ms(kPushIntervalMs);
       return writing_ = true;
     });
     if (!enter) return;
@@ -159,6 +163,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   v1::PushReply reply_;
   std::mutex mu_;  ///< guards what follows
   RingPositions to_ack_;
+  bool configured_ = false;
   int unsettled_ = 0;
   int in_call_ = 0;
   bool writing_ = false;
@@ -177,6 +182,7 @@ class GrpcPushService final : public PushService, public v1::AgentService::Callb
     builder.RegisterService(this);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // a ping for each push, to learn the bandwidth of a unix socket
     server_ = builder.BuildAndStart();
     return server_ != nullptr;
   }

@@ -107,7 +107,12 @@ absl::StatusOr<Session::Taken> Session::Push(RingPiece piece, const std::shared_
                     "start again from the stored positions",
                     piece.ring, piece.generation, piece.from, position));
   }
+  {
+    const std::lock_guard lock(mu_);
+    pushed_[piece.ring] = {piece.generation, piece.to};
+  }
   if (piece.to <= position) return Taken::kKnown;
+  pushed_bytes_ += piece.to - position;
   piece.data.erase(0, position - piece.from);
   piece.from = position;
   if (!Advance(piece, origin)) return absl::UnavailableError("the daemon is stopping; the bytes stay in the ring");
@@ -177,7 +182,9 @@ void Session::Poll(int64_t now_ns) {
   }
   const bool stale = now_ns - heartbeat_seen_ns_ >= kStaleNs;
   if (stale && superseded_) return Finish();
-  if (stale || header->heartbeat == 0) Drain();
+  // A sender that pushes as fast as it can needs no help; the bytes would come twice.
+  constexpr uint64_t kMuchBytes = 64 << 10;
+  if (stale || header->heartbeat == 0 || std::exchange(pushed_bytes_, 0) < kMuchBytes) Drain();
 }
 
 void Session::TellHeader(const stepscope_ring_header& header) {
@@ -246,14 +253,21 @@ void Session::OnStored(const RingPositions& positions, const absl::Status& statu
         absl::UnavailableError(fmt::format("rows could not be stored: {}; reconnect later", std::string(status.message()))));
   }
   std::shared_ptr<AckSink> stream;
+  RingPositions awaited;
   {
     const std::lock_guard lock(mu_);
-    for (const auto& [ring, at] : positions) stored_[ring] = at;
+    for (const auto& [ring, at] : positions) {
+      stored_[ring] = at;
+      const auto pushed = pushed_.find(ring);
+      if (pushed == pushed_.end()) continue;
+      awaited[ring] = at;
+      if (at.generation > pushed->second.generation || at.position >= pushed->second.position) pushed_.erase(pushed);
+    }
     ++stored_count_;
     stream = stream_;
   }
   stored_changed_.notify_all();
-  if (stream != nullptr && !positions.empty()) stream->Ack(positions);
+  if (stream != nullptr && !awaited.empty()) stream->Ack(awaited);
   if (origin != nullptr) origin->Settled();
   if (last) parts_.over(shared_from_this());
 }

@@ -87,7 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
   absl::StatusOr<Taken> Push(RingPiece piece, const std::shared_ptr<AckSink>& origin);
   /// [worker] Reads everything committed that was not delivered. `all` = also slots that were never used.
   void Drain(bool all = false);
-  /// [worker] A look each poll: drains when no sender is at work. `now_ns` is node time.
+  /// [worker] A look each poll: drains, unless the sender brings much. `now_ns` is node time.
   void Poll(int64_t now_ns);
   /// [worker] The process is dead (or executed another image): last drain, losses not told, spans left open. Once.
   void Finish();
@@ -141,11 +141,13 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t heartbeat_ = 0;
   int64_t heartbeat_seen_ns_ = 0;
   uint64_t sender_cpu_ns_ = 0;
+  uint64_t pushed_bytes_ = 0;  ///< since the last poll, that were new
   uint64_t delivered_count_ = 0;
 
   mutable std::mutex mu_;  ///< guards what follows
   std::condition_variable stored_changed_;
   RingPositions stored_;
+  RingPositions pushed_;  ///< of rings whose pushes are not all acknowledged
   uint64_t stored_count_ = 0;
   std::shared_ptr<AckSink> stream_;
   unique_fd connection_;

@@ -38,14 +38,6 @@ void RankSampler::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RankSampler::Wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  changed_.notify_all();
-}
-
 void RankSampler::Watch(const std::weak_ptr<LiveWatcher>& watcher) {
   {
     const std::lock_guard lock(mutex_);
@@ -58,13 +50,11 @@ bool RankSampler::HasNewWatcher() const {
   return std::any_of(watched_.begin(), watched_.end(), [](const Watched& w) { return w.waiting_for_first; });
 }
 
-/// Blocks while there is nothing to sample. False: stop.
+/// Blocks while nobody watches. False: stop.
 bool RankSampler::WaitForWork() {
   std::unique_lock lock(mutex_);
   std::erase_if(watched_, [](const Watched& w) { return w.watcher.expired(); });
-  woken_ = false;
-  if (parts_.jobs->AnyRunning()) return !stopping_;
-  changed_.wait(lock, [this] { return stopping_ || woken_ || !watched_.empty(); });
+  changed_.wait(lock, [this] { return stopping_ || !watched_.empty(); });
   return !stopping_;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RankSampler: is each rank busy right now? A thread ("sampler") reads /proc once a second while a job runs and tells its
-// watchers; with no job and no watcher it sleeps on a condition variable until Wake() or Watch().
+// RankSampler: is each rank busy right now? While somebody watches, a thread ("sampler") reads /proc once a second and tells
+// them; otherwise it sleeps on a condition variable.
 //
 //   Watch ──► first update at once (two readings at least 200 ms apart) ──► then one a second
 //
@@ -56,8 +56,6 @@ class RankSampler {
   void Start();
   void Stop();
 
-  /// A job began: sampling begins, so that a later watcher need not wait for a second reading. Optional.
-  void Wake();
   /// The watcher is told until its last owner drops it.
   void Watch(const std::weak_ptr<LiveWatcher>& watcher);
 
@@ -84,7 +82,6 @@ class RankSampler {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Watched> watched_;
-  bool woken_ = false;
   bool stopping_ = false;
   std::thread thread_;
 };

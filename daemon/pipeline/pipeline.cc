@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kRetryNs = kNsPerSecond;
 constexpr size_t kMostStoredPositions = 1 << 16;
+constexpr size_t kRowsThatWait = 4096;  // for a seal; about what the records of half a ring become
 constexpr int64_t kFutureNs = 3600 * kNsPerSecond;
 
 size_t RowsOf(const Delivery& delivery) {
@@ -83,8 +84,9 @@ bool Pipeline::Deliver(Delivery delivery) {
   queued_rows_ += rows;
   delivery.delivered = clock_->Node();
   queue_.push_back(std::move(delivery));
+  const bool wake = MustProcessNow();
   lock.unlock();
-  work_ready_.notify_one();
+  if (wake) work_ready_.notify_one();
   return true;
 }
 
@@ -97,12 +99,19 @@ absl::Status Pipeline::Drain() {
   return Health();
 }
 
+/// Under queue_mu_. What nobody waits for is processed at the next seal.
+bool Pipeline::MustProcessNow() const {
+  if (queue_.empty()) return false;
+  return !has_deadline_ || queued_rows_ >= std::min(kRowsThatWait, options_.queue_rows / 2) || IsWatched();
+}
+
 /// Waits until there is work, a seal is due, or the end; false at the end.
 bool Pipeline::WaitForWork(std::deque<Delivery>* work) {
   std::unique_lock lock(queue_mu_);
-  const auto ready = [&] { return stopping_ || !queue_.empty() || drain_asked_ > drain_done_; };
+  has_deadline_ = pending_;
+  const auto ready = [&] { return stopping_ || MustProcessNow() || drain_asked_ > drain_done_; };
   if (pending_) {
-    const int64_t due = std::max(first_pending_.ns + options_.seal_after_ns, retry_after_.ns) - clock_->Node().ns;
+    const int64_t due = std::max(SealTime(), retry_after_) - clock_->Node();
     work_ready_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(due, 0)), ready);
   } else {
     work_ready_.wait(lock, ready);
@@ -255,9 +264,13 @@ void Pipeline::Describe(const EntityNote& note) {
   state->entities.Describe(id, attributes);
 }
 
+NodeTime Pipeline::SealTime() const {
+  return first_pending_ + (IsWatched() ? options_.seal_after_ns : std::max(options_.seal_after_ns, options_.quiet_seal_after_ns));
+}
+
 bool Pipeline::SealDue(NodeTime now) const {
   if (!pending_ || now < retry_after_) return false;
-  if (ring_waits_ || now - first_pending_ >= options_.seal_after_ns) return true;
+  if (ring_waits_ || now >= SealTime()) return true;
   const std::lock_guard lock(mu_);
   return std::ranges::any_of(runs_, [](const auto& run) { return run.second->open.AnyFull(); });
 }
@@ -286,7 +299,16 @@ absl::StatusOr<Seal> Pipeline::BuildSeal() {
 
 absl::Status Pipeline::Commit(const Seal& seal) {
   if (options_.room) STEPSCOPE_RETURN_IF_ERROR(options_.room());
-  return store_->Commit(seal);
+  STEPSCOPE_RETURN_IF_ERROR(store_->Commit(seal));
+  return SyncIfDue();
+}
+
+/// What is on the disk when the power goes is at most the time between two seals and this old.
+absl::Status Pipeline::SyncIfDue() {
+  const NodeTime now = clock_->Node();
+  if (now - last_synced_ < options_.sync_after_ns) return absl::OkStatus();
+  last_synced_ = now;
+  return store_->Sync();
 }
 
 void Pipeline::SetHealth(const absl::Status& health) {

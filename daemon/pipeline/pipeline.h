@@ -5,9 +5,10 @@
 //
 //   Deliver() ─ queue ─► validate → place → intern → rollup → append ─► seal ─► Store::Commit ─► on_stored callbacks
 //
-// A seal happens 250 ms after its first row, when a block is full, when a ring's unacknowledged bytes reach half of it, or on
-// Drain(). A failed commit, or a disk with too little room, keeps everything in memory and is tried again each second; nothing is
-// acknowledged meanwhile, the queue fills, and sources are held back: they count what they cannot keep.
+// A seal happens 250 ms after its first row (500 ms while nobody watches), when a block is full, when a ring's unacknowledged
+// bytes reach half of it, or on Drain(). A failed commit, or a disk with too little room, keeps everything in memory and is tried
+// again each second; nothing is acknowledged meanwhile, the queue fills, and sources are held back: they count what they cannot
+// keep.
 //
 // Thread rule: Deliver, Drain and the reading interfaces from any thread; callbacks run on the pipeline thread.
 #pragma once
@@ -34,13 +35,16 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
  public:
   struct Options {
     int64_t seal_after_ns = 250 * kNsPerMillisecond;
-    size_t queue_rows = 1 << 20;           ///< rows that may wait in the queue
-    uint64_t seal_ring_bytes = 128 << 10;  ///< of one ring, not yet acknowledged
+    int64_t quiet_seal_after_ns = 500 * kNsPerMillisecond;  ///< while nobody watches
+    int64_t sync_after_ns = 400 * kNsPerMillisecond;        ///< since the last time, by the seal that comes then
+    size_t queue_rows = 1 << 20;                            ///< rows that may wait in the queue
+    uint64_t seal_ring_bytes = 128 << 10;                   ///< of one ring, not yet acknowledged
     /// Called before a commit of so many bytes, with no mutex held; may wait until there is room. May be empty.
     std::function<void(uint64_t bytes)> admit = {};
     /// A row for every seal, given the moment of its last delivery: what was delivered before then is stored with it. None = no
     /// row.
     std::function<MetaRow(NodeTime)> sign_of_life = {};
+    std::function<bool()> watched = {};       ///< whether somebody reads rows as they come; none = always true
     std::function<absl::Status()> room = {};  ///< asked before each commit, an error holds it back; none = always
   };
   Pipeline(Store* store, const ClockRegistry* clocks, const Clock* clock, const Options& options);
@@ -73,6 +77,7 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
 
   void Loop();
   bool WaitForWork(std::deque<Delivery>* work);
+  bool MustProcessNow() const;
   void Process(Delivery& delivery);
   absl::Status Validate(Batch& batch);
   absl::Status Place(Batch& batch);
@@ -81,10 +86,13 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   absl::Status Append(Batch& batch);
   void NoteLoss(RunId run, LossReason reason, TableId table, uint64_t count);
   void Describe(const EntityNote& note);
+  bool IsWatched() const { return !options_.watched || options_.watched(); }
+  NodeTime SealTime() const;
   bool SealDue(NodeTime now) const;
   void SealAll();
   absl::StatusOr<Seal> BuildSeal();
   absl::Status Commit(const Seal& seal);
+  absl::Status SyncIfDue();
   void SetHealth(const absl::Status& health);
   RunState* State(RunId run) const;  ///< loads it on first use; nullptr when the store cannot be read
 
@@ -101,7 +109,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   uint64_t drain_asked_ = 0;
   uint64_t drain_done_ = 0;
   bool stopping_ = false;
-  bool stalled_ = false;  ///< the last commit failed
+  bool has_deadline_ = false;  ///< the thread looks at the queue at its next seal, unasked
+  bool stalled_ = false;       ///< the last commit failed
 
   mutable std::mutex mu_;  ///< guards what follows
   mutable std::map<uint32_t, std::unique_ptr<RunState>> runs_;
@@ -114,6 +123,7 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   std::vector<std::function<void(const absl::Status&)>> callbacks_;
   NodeTime first_pending_;
   NodeTime last_delivered_;
+  NodeTime last_synced_;
   bool pending_ = false;
   bool ring_waits_ = false;  ///< some ring has seal_ring_bytes and more that are not acknowledged
   NodeTime retry_after_;

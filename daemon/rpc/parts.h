@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/collector/collector_state.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/live/audience.h"
 #include "daemon/live/rank_sampler.h"
 #include "daemon/pipeline/run_totals.h"
 #include "daemon/pipeline/table_reader.h"
@@ -49,6 +50,7 @@ struct RpcParts {
   JobTable* jobs = nullptr;
   Uploader* uploader = nullptr;  ///< null = no upload configured
   RankSampler* live = nullptr;
+  Audience* audience = nullptr;  ///< told of every query; null = nobody listens
   const Clock* clock = nullptr;
   std::string proc = "/proc";  ///< root of procfs
   /// Seam for tests: uid of the caller behind grpc::ServerContext::peer(). Empty = PeerUid().

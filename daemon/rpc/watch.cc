@@ -49,6 +49,7 @@ v1::Utilization WatchStream::View(const LiveUpdate& update, bool* job_over) cons
 }
 
 void WatchStream::OnUpdate(const LiveUpdate& update) {
+  if (parts_.audience != nullptr) parts_.audience->Look();
   bool job_over = false;
   v1::Utilization view = View(update, &job_over);
   {

@@ -140,6 +140,7 @@ def test_after_a_power_loss_about_the_last_second_is_missing_and_told(
         assert daemon.call("GetJob", job="load")["state"] != "running"
         daemon.stop()
         shutil.rmtree(daemon.data_dir)
+    assert longest <= 1000 * MS
     with capsys.disabled():
         print(
             f"\n  {CUTS} power losses: {len(everything)} rows, the oldest one lost was {oldest / MS:.0f} ms old; "

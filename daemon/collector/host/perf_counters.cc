@@ -22,6 +22,7 @@ constexpr size_t kHeaderWords = 3;
 constexpr size_t kMostMembers = 64;
 // A CPU whose counters could not be opened is tried again after this many ticks, or as soon as the list of online CPUs changes.
 constexpr int kTicksPerRetry = 100;
+constexpr int kTicksPerLook = 10;  // at the list of online CPUs
 
 int OpenInKernel(const PerfEvent& event, int cpu, int group_fd) {
   perf_event_attr attr{};
@@ -154,8 +155,10 @@ void PerfCounters::SetState(const char* when_counting) {
 }
 
 void PerfCounters::FollowCpus() {
+  --ticks_until_retry_;
+  if (ticks_until_retry_ > 0 && ticks_until_retry_ % kTicksPerLook != 0) return;
   std::vector<int> online = OnlineCpus(options_.root);
-  if (online == online_ && ticks_until_retry_-- > 0) return;
+  if (online == online_ && ticks_until_retry_ > 0) return;
   online_ = std::move(online);
   ticks_until_retry_ = kTicksPerRetry;
   for (auto& [number, cpu] : cpus_) {

@@ -78,14 +78,19 @@ static int Steps(char** arguments) {
   return 0;
 }
 
-// generations ROUNDS: 8 short threads each round, all of it acknowledged before the next.
+// generations ROUNDS [PAUSE_MS]: 8 short threads each round, all of it acknowledged before the next; or 32 of them and a pause.
 static int Generations(char** arguments) {
   steps_per_thread = 1;
   int flushed = 1;
   for (long round = 0; round < atol(arguments[0]); ++round) {
-    RunThreads(8, StepSome);
-    flushed &= stepscope_flush(5000);
+    RunThreads(arguments[1] == NULL ? 8 : 32, StepSome);
+    if (arguments[1] == NULL) {
+      flushed &= stepscope_flush(5000);
+    } else {
+      usleep((useconds_t)atol(arguments[1]) * 1000);
+    }
   }
+  if (arguments[1] != NULL) flushed = stepscope_flush(5000);
   printf("lost %llu flushed %d\n", (unsigned long long)stepscope_lost(), flushed);
   return 0;
 }

@@ -79,6 +79,8 @@ class PushServer::Service : public v1::AgentService::CallbackService {
       stored->set_generation(request_.generation());
       stored->set_position(position);
       if (owner_->behaviour_.stop_at_once) reply_.mutable_config()->set_stop(true);
+      const uint32_t interval_ms = owner_->behaviour_.push_interval_ms;
+      if (interval_ms != 0) reply_.mutable_config()->set_push_interval_ms(interval_ms);
       StartWrite(&reply_);
     }
     void OnWriteDone(bool ok) override {

@@ -46,6 +46,7 @@ class PushServer {
     bool acknowledge = true;
     bool stop_at_once = false;  // AgentConfig.stop with the first reply
     uint32_t hello_status = 0;
+    uint32_t push_interval_ms = 0;  // AgentConfig with each reply; 0 = none
   };
   PushServer(AgentSocket* socket, PushStore* store, Behaviour behaviour);
   PushServer(AgentSocket* socket, PushStore* store) : PushServer(socket, store, Behaviour{}) {}

@@ -72,6 +72,25 @@ TEST_F(Push, AcknowledgementsFreeTheRing) {
   EXPECT_GT(stored.user_records * 16, 2u * 262144);
 }
 
+// A server that reads the rings itself asks for no pushes. What needs room is pushed all the same: a ring that fills, and those
+// of threads that are gone.
+TEST_F(Push, AskedToPushSeldomItStillMakesRoom) {
+  PushServer server(&socket_, &store_, {.push_interval_ms = 3'600'000});
+  Child child = Run({"steps", "2", "6000", "10000", "10000"}, {{"STEPSCOPE_RING_BYTES", "65536"}});
+  EXPECT_EQ(child.Wait(), 0);
+  EXPECT_EQ(child.output(), "lost 0 flushed 1\n");
+  EXPECT_EQ(Stored().user_records, 2u * 2 * 6000);
+  EXPECT_LT(server.requests(), 60u) << "4 s at 100 ms would be 80 of them";
+}
+
+TEST_F(Push, AskedToPushSeldomRingsOfEndedThreadsAreUsedAgain) {
+  PushServer server(&socket_, &store_, {.push_interval_ms = 3'600'000});
+  Child child = Run({"generations", "10", "600"});  // more threads than there are rings
+  EXPECT_EQ(child.Wait(), 0);
+  EXPECT_EQ(child.output(), "lost 0 flushed 1\n");
+  EXPECT_EQ(Stored().user_records, 2u * 32 * 10);
+}
+
 TEST_F(Push, ServerDeathsNeitherLoseNorDouble) {
   auto server = std::make_unique<PushServer>(&socket_, &store_);
   Child child = Run({"steps", "3", "40000", "1000", "20000"});

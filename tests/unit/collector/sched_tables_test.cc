@@ -154,8 +154,7 @@ TEST(ProcScan, AMainThreadThatHasEndedIsNotAmongThoseThatRun) {
 
 TEST(OccupantNames, AThreadWithoutANameIsNotGone) {
   FakeTree tree;
-  tree.Write("/9/stat", "9 () S 1 9 9 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 500 0 0\n");
-  tree.Write("/9/task/9/comm", "\n");
+  tree.Write("/9/task/9/stat", "9 () S 1 9 9 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 500 0 0\n");
   tree.Write("/9/status", fmt::format("Name:\t\nUid:\t{0}\t{0}\t{0}\t{0}\n", getuid()));
   const ProcScan proc(tree.root());
   TaskTable tasks;
@@ -164,6 +163,25 @@ TEST(OccupantNames, AThreadWithoutANameIsNotGone) {
   EXPECT_EQ(occupant.klass, OccupantClass::kSameUser);
   EXPECT_EQ(occupant.name, "");
   EXPECT_EQ(names.Resolve(8, 8, RunId{5}, getuid(), NodeTime{1}).klass, OccupantClass::kGone);
+}
+
+TEST(OccupantNames, AnIdThatIsAnothersNowIsLookedUpAnew) {
+  FakeTree tree;
+  const auto write = [&](std::string_view name, int64_t start_ticks, uint32_t uid) {
+    tree.Write("/9/task/9/stat", fmt::format("9 ({}) S 1 9 9 0 -1 0 0 0 0 0 7 3 0 0 20 0 1 0 {} 0 0\n", name, start_ticks));
+    tree.Write("/9/status", fmt::format("Name:\tx\nUid:\t{0}\t{0}\t{0}\t{0}\n", uid));
+  };
+  const ProcScan proc(tree.root());
+  TaskTable tasks;
+  OccupantNames names(&proc, &tasks);
+  const auto name_at = [&](int64_t second) { return names.Resolve(9, 9, RunId{5}, 1000, NodeTime{second * kNsPerSecond}).name; };
+  write("one", 500, 1000);
+  EXPECT_EQ(name_at(1), "one");
+  write("renamed", 500, 1000);
+  EXPECT_EQ(name_at(2), "one") << "trusted for ten seconds";
+  EXPECT_EQ(name_at(12), "renamed");
+  write("stranger", 900, 1001);
+  EXPECT_EQ(name_at(23), "") << "another process by now, of another user";
 }
 
 TEST(ProcScan, ItFindsItself) {

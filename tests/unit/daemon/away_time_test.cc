@@ -51,15 +51,15 @@ TEST_F(AwayTimeTest, AfterACrashTheHoleBeginsWithTheLastTurnStored) {
 
 TEST_F(AwayTimeTest, OfAJobThatSleptLongTheSignOfLifeTellsMore) {
   Stored(Started().Sign({90 * kNsPerSecond}), 20 * kNsPerSecond);
-  EXPECT_EQ(BeginOf(Started().Missed(job_)), 90 * kNsPerSecond - 500 * kMs);
+  EXPECT_EQ(BeginOf(Started().Missed(job_)), 90 * kNsPerSecond - 350 * kMs);
 }
 
 TEST_F(AwayTimeTest, AfterAPowerLossTheLastSecondIsMissingAndTheRunEndsWithIt) {
   Stored(Started().Sign({90 * kNsPerSecond}), 90 * kNsPerSecond - 20 * kMs);
   clock_.node = {3 * kNsPerSecond};  // the new boot's
   const AwayTime::Missing missing = Started("boot-2").Missed(job_);
-  EXPECT_EQ(BeginOf(missing), 90 * kNsPerSecond - 500 * kMs);
-  EXPECT_EQ(missing.end.ns, 91 * kNsPerSecond + 500 * kMs);
+  EXPECT_EQ(BeginOf(missing), 90 * kNsPerSecond - 350 * kMs);
+  EXPECT_EQ(missing.end.ns, 90 * kNsPerSecond + 650 * kMs);
   EXPECT_EQ(StageOf(missing), static_cast<int64_t>(LossStage::kStore));
 }
 

@@ -236,6 +236,44 @@ TEST_F(IngestTest, WhatWasPushedIsNotSalvagedAgain) {
   EXPECT_EQ(pipeline_.Count("span"), 20u);
 }
 
+// What fills slowly is taken from the ring, and acknowledged only once the agent asks by pushing it.
+TEST_F(IngestTest, ARingThatFillsSlowlyIsReadWhileItsSenderLives) {
+  TestAgent agent('q');
+  std::atomic<bool> over = false;
+  std::thread heart([&] {
+    for (; !over; std::this_thread::sleep_for(std::chrono::milliseconds(10))) agent.Beat();
+  });
+  const HelloAnswer answer = agent.Hello(options_.socket_path);
+  PushClient client(agent.TakeConnection(), answer.nonce());
+  const std::string first = Opening().str() + Spans(1), second = Spans(2), third = Spans(3);
+  ASSERT_TRUE(client.Push(1, 0, first));
+  ASSERT_TRUE(client.WaitAck(1, first.size()));
+  const int replies = client.replies();
+  agent.Write(1, first + second);
+  ASSERT_TRUE(pipeline_.WaitSpans(3));
+  pipeline_.Hold();
+  agent.Write(1, third);
+  ASSERT_TRUE(pipeline_.Wait([&, before = pipeline_.delivered()](const FakePipeline& p) { return p.delivered() > before; }));
+  ASSERT_TRUE(client.Push(1, first.size(), second + third));  // known, and not stored yet
+  EXPECT_EQ(client.replies(), replies);
+  pipeline_.Release();
+  EXPECT_TRUE(client.WaitAck(1, first.size() + second.size() + third.size()));
+  EXPECT_EQ(pipeline_.Count("span"), 6u);
+  over = true;
+  heart.join();
+}
+
+TEST_F(IngestTest, AnAgentIsToldToPushSeldom) {
+  TestAgent agent('i');
+  agent.Beat();
+  const HelloAnswer answer = agent.Hello(options_.socket_path);
+  PushClient client(agent.TakeConnection(), answer.nonce());
+  const std::string first = Opening().str() + Spans(1);
+  ASSERT_TRUE(client.Push(1, 0, first));
+  ASSERT_TRUE(client.WaitAck(1, first.size()));
+  EXPECT_EQ(client.push_interval_ms(), 5000u);
+}
+
 TEST_F(IngestTest, AProcessWithoutASenderIsReadByTheDaemon) {
   TestAgent agent('n');
   ASSERT_TRUE(agent.Hello(options_.socket_path).arrived);

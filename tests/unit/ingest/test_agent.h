@@ -187,6 +187,7 @@ class PushClient {
     v1::PushReply reply;
     while (stream_->Read(&reply)) {
       ++replies_;
+      if (reply.has_config()) push_interval_ms_ = reply.config().push_interval_ms();
       for (const auto& stored : reply.stored()) {
         if (stored.ring() == ring && stored.position() >= position) return true;
       }
@@ -194,6 +195,7 @@ class PushClient {
     return false;
   }
   int replies() const { return replies_; }
+  uint32_t push_interval_ms() const { return push_interval_ms_; }  ///< as last told; 0 = never
   void CloseWrites() { stream_->WritesDone(); }
   grpc::Status Finish() {
     finished_ = true;
@@ -209,6 +211,7 @@ class PushClient {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushReply>> stream_;
   std::atomic<int> replies_ = 0;
+  std::atomic<uint32_t> push_interval_ms_ = 0;
   bool finished_ = false;
 };
 

@@ -74,6 +74,32 @@ TEST_F(PipelineTest, ARowIsSeenOnceBeforeAndAfterItIsSealed) {
   EXPECT_GT(pipeline_->Totals(kRun).tables[TableId::kSpan].stored_bytes, 0u);
 }
 
+TEST_F(PipelineTest, WhatNobodyWatchesWaitsForItsSealUnlessItIsMuch) {
+  std::atomic<bool> watched = false;
+  Pipeline::Options options;
+  options.quiet_seal_after_ns = 3600 * kNsPerSecond;
+  options.watched = [&] { return watched.load(); };
+  Restart(options);
+  const auto wait_for = [&](size_t rows) {
+    for (int i = 0; i < 1000 && Numbers().size() < rows; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return Numbers().size();
+  };
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(1'000'000, 1))));  // starts the clock of the seal
+  ASSERT_EQ(wait_for(1), 1u);
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(2'000'000, 1))));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(Numbers().size(), 1u);
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(3'000'000, 5000))));
+  EXPECT_EQ(wait_for(5002), 5002u);
+  watched = true;
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(9'000'000'000, 1))));
+  EXPECT_EQ(wait_for(5003), 5003u);
+  watched = false;
+  ASSERT_TRUE(pipeline_->Deliver(Of(Spans(10'000'000'000, 1))));
+  ASSERT_TRUE(pipeline_->Drain().ok());
+  EXPECT_EQ(Numbers().size(), 5004u);
+}
+
 TEST_F(PipelineTest, ReadersNeverMissOrDoubleARowWhileSealsHappen) {
   std::atomic<int> delivered{0};
   std::thread source([&] {
