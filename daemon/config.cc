@@ -184,19 +184,22 @@ absl::Status SetFromToml(Config& config, const Key& key, const toml::node& node,
   return WrongValue(key, "…", where, "of the right type");
 }
 
-/// Whether `line` has bytes beyond ASCII outside of quotes and comments: toml++ takes only some of them for granted in a key.
+/// Whether `line` has bytes beyond ASCII outside of quotes and comments: toml++ asserts that only some of them are there. A quote
+/// in the middle of a word begins nothing.
 bool HasOddKey(std::string_view line) {
-  char quote = '\0';
+  constexpr std::string_view kBeforeQuote = "=[{,.";
+  char quote = '\0', before = '=';
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quote == '\0' && c == '#') return false;
     if (quote == '\0' && static_cast<unsigned char>(c) > 0x7f) return true;
     if (quote == '"' && c == '\\') ++i;
-    if (quote == '\0' && (c == '"' || c == '\'')) {
+    if (quote == '\0' && (c == '"' || c == '\'') && kBeforeQuote.find(before) != std::string_view::npos) {
       quote = c;
     } else if (quote == c) {
       quote = '\0';
     }
+    if (c != ' ' && c != '\t') before = c;
   }
   return false;
 }

@@ -279,8 +279,8 @@ bool Sender::PushDue(uint64_t now_ns) {
   const bool asked = __atomic_exchange_n(&push_requested_, false, __ATOMIC_ACQ_REL);
   const PushSettings& settings = stream_.settings();
   const uint64_t waiting = drain_.WaitingBytes();
-  const bool now = asked || now_ns >= next_push_ns_ || waiting >= settings.push_bytes || drain_.NeedsSpace();
-  if (!now) return false;
+  const bool is_due = asked || now_ns >= next_push_ns_ || waiting >= settings.push_bytes || drain_.NeedsSpace();
+  if (!is_due) return false;
   uint64_t wait_ns = kIdlePoll;
   if (waiting != 0) {
     wait_ns = settings.interval_ms * kMs;

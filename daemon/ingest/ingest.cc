@@ -75,7 +75,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
 
  private:
   // Ingest thread.
-  int PollMs() const;
+  int64_t PollNs() const;
   void Loop();
   void OnEvent(int fd);
   void OnHello(HelloPeer peer);
@@ -91,7 +91,6 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   void WatchDeath(const SessionPtr& session);
   void UnwatchOver();
   void PostPoll();
-  int64_t PollNs() const;
   void Refused(uint32_t uid, const std::string& reason);
   // Worker.
   void PollAll();
@@ -178,21 +177,16 @@ void IngestCore::Stop() {
 }
 
 /// Nobody to look after for a while: the thread sleeps until somebody connects.
-int IngestCore::PollMs() const {
-  constexpr int kIdleMs = 10'000;
-  const bool idle = sessions_.size() == 0 && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
-  return idle ? kIdleMs : static_cast<int>(PollNs() / kNsPerMillisecond);
-}
-
 int64_t IngestCore::PollNs() const {
-  const bool watched = !parts_.watched || parts_.watched();
-  return watched ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns);
+  const bool idle = sessions_.size() == 0 && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
+  if (idle) return 10 * kNsPerSecond;
+  return !parts_.watched || parts_.watched() ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns);
 }
 
 void IngestCore::Loop() {
   while (!stopping_) {
     std::array<epoll_event, 64> events;
-    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), PollMs());
+    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(PollNs() / kNsPerMillisecond));
     if (count > 0) last_event_ns_ = NowNs();
     for (int i = 0; i < count; ++i) OnEvent(events[static_cast<size_t>(i)].data.fd);
     socket_->Expire(NowNs());

@@ -74,21 +74,21 @@ void RankSampler::Loop() {
     if (!SleepUntil(before->node + kTickNs, /*wake_for_new_watcher=*/true)) return;
     if (parts_.clock->Node() - before->node < kTickNs) {
       if (!SleepUntil(before->node + kShortestNs, /*wake_for_new_watcher=*/false)) return;
-      Tell(*before, TakeSample(*parts_.jobs, processes_, *parts_.clock), Audience::kNewOnly);
+      Tell(*before, TakeSample(*parts_.jobs, processes_, *parts_.clock), Recipients::kNewOnly);
       continue;
     }
     NodeSample after = TakeSample(*parts_.jobs, processes_, *parts_.clock);
-    Tell(*before, after, Audience::kAll);
+    Tell(*before, after, Recipients::kAll);
     before = std::move(after);
   }
 }
 
-void RankSampler::Tell(const NodeSample& before, const NodeSample& after, Audience audience) {
+void RankSampler::Tell(const NodeSample& before, const NodeSample& after, Recipients recipients) {
   std::vector<std::shared_ptr<LiveWatcher>> watchers;
   {
     const std::lock_guard lock(mutex_);
     for (Watched& watched : watched_) {
-      if (audience == Audience::kNewOnly && !watched.waiting_for_first) continue;
+      if (recipients == Recipients::kNewOnly && !watched.waiting_for_first) continue;
       watched.waiting_for_first = false;
       if (auto watcher = watched.watcher.lock()) watchers.push_back(std::move(watcher));
     }

@@ -64,7 +64,7 @@ class RankSampler {
     std::weak_ptr<LiveWatcher> watcher;
     bool waiting_for_first = true;
   };
-  enum class Audience { kAll, kNewOnly };
+  enum class Recipients { kAll, kNewOnly };
 
   void Loop();
   bool WaitForWork();
@@ -73,7 +73,7 @@ class RankSampler {
   LiveUpdate Describe(const NodeSample& before, const NodeSample& after);
   LiveJob DescribeJob(const JobSample& before, const JobSample& after, const NodeSample& now, int64_t between_ns,
                       const std::vector<OpenTurn>& turns);
-  void Tell(const NodeSample& before, const NodeSample& after, Audience audience);
+  void Tell(const NodeSample& before, const NodeSample& after, Recipients recipients);
 
   const Parts parts_;
   const ProcessClock processes_;

@@ -56,7 +56,7 @@ def measure(options):
             ours.append(our_round(options.seconds))
             theirs.append({shape: peers.measure(rows) for shape, rows in tables.items()})
             print(f"round {number + 1}/{options.rounds}", flush=True)
-    return ours, theirs
+    return ours, theirs, {shape: peers.ideal_bytes(rows) for shape, rows in tables.items()}
 
 
 def format_rows(shape, ours, theirs):
@@ -79,11 +79,14 @@ def format_rows(shape, ours, theirs):
         ]
 
 
-def byte_claims(ours):
+def byte_claims(ours, ideal):
     for shape, (what, floor, aim) in BYTES.items():
         stored = ours[0][f"encode/{shape}/{peers.BLOCK_ROWS}"][1]
         said = "missed" if stored > floor else "met, aim met" if stored <= aim else "met"
-        yield f"- Bytes of a {what} at most {floor}, aim {aim}: {said} ({stored:.2f}; made-up rows, the same in every run)."
+        yield (
+            f"- Bytes of a {what} at most {floor}, aim {aim}: {said} ({stored:.2f}; made-up rows, the same in every run; an ideal"
+            f" code of each column's best residual would take {ideal[shape]:.2f})."
+        )
 
 
 def ring_part(ours):
@@ -105,10 +108,10 @@ def ring_part(ours):
 - {ours[0]["ring/decode"][1]:.1f} bytes a span in the ring, {ours[0]["ring/store/process_time"][1]:.1f} stored."""
 
 
-def page(options, load, ours, theirs):
+def page(options, load, ours, theirs, ideal):
     formats = [row for shape in SHAPES for row in format_rows(shape, ours, theirs)]
     quick = " --quick" if options.quick else ""
-    claims = "\n".join(byte_claims(ours))
+    claims = "\n".join(byte_claims(ours, ideal))
     return f"""{heading("Bytes and CPU per stored row", f"script/bench codec --rounds {options.rounds}{quick}", load)}
 pyarrow {peers.pyarrow.__version__}, one thread. Rows are made up (`tests/bench/encoding/rows.h` says how),
 {peers.BLOCK_ROWS:,} of them in one block, row group or record batch, in lane order. Cells are CPU ns a row: the median over

@@ -61,8 +61,8 @@ class BpfTime:
         of_program = {}
         for entry in pathlib.Path(f"/proc/{self._pid}/fdinfo").iterdir():
             fields = dict(line.split(":", 1) for line in entry.read_text().splitlines() if ":" in line)
-            if "prog_id" in fields:
-                of_program[fields["prog_id"].strip()] = int(fields.get("run_time_ns", 0))
+            if "run_time_ns" in fields:  # a program's; its links have a prog_id too
+                of_program[fields["prog_id"].strip()] = int(fields["run_time_ns"])
         return sum(of_program.values()) / 1e9
 
 
@@ -209,13 +209,13 @@ def toggle_claim(toggle):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="short runs, few blocks: whether it works")
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()
     if not PYTHON:
         raise SystemExit("there is no PyTorch (script/bootstrap --torch)")
-    options.steps, options.blocks, options.block_steps = (20, 8, 3) if options.quick else (60, 400, 4)
+    options.steps, options.blocks, options.block_steps = (20, 8, 3) if options.quick else (400, 400, 4)
     load = os.getloadavg()[0]
     accounts = []
     for number in range(options.rounds):

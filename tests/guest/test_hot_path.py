@@ -54,6 +54,10 @@ def losses(daemon):
     }
 
 
+def dropped_records(daemon):
+    return sum(count for (stage, _), count in losses(daemon).items() if stage == "agent")
+
+
 def test_a_thread_without_system_calls_records_across_daemon_deaths(make_daemon, short_dir, capsys):
     daemon = make_daemon("sched.mode=off").start()
     program = HotPath(daemon, short_dir)
@@ -74,8 +78,9 @@ def test_a_thread_without_system_calls_records_across_daemon_deaths(make_daemon,
     assert said["faults"] <= 8, f"its ring's pages are mapped before the first record (Linux 5.14): {said}"
     wait_until(lambda: stored_records(daemon) + said["lost"] >= said["records"], 30, "the last rows")
     assert stored_records(daemon) + said["lost"] == said["records"], (said, losses(daemon))
-    dropped = sum(count for (stage, _), count in losses(daemon).items() if stage == "agent")
-    assert dropped == said["lost"], "the daemon knows of each drop"
+    # What its rings say of drops is told with the news of its end.
+    wait_until(lambda: dropped_records(daemon) >= said["lost"], 10, "the last drops")
+    assert dropped_records(daemon) == said["lost"], "the daemon knows of each drop"
     with capsys.disabled():
         print(
             f"\n  {said['records']} records of {program.annotations() + 1} annotations, {DAEMON_KILLS} daemon kills: "
