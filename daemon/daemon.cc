@@ -151,6 +151,7 @@ absl::Status RunningDaemon::OpenStore() {
     return absl::FailedPreconditionError(
         fmt::format("cannot create {}: {}; give a writable directory with --data-dir", config_.store_path, error.message()));
   }
+  STEPSCOPE_RETURN_IF_ERROR(HasRoomToOpen(config_.store_path));
   STEPSCOPE_ASSIGN_OR_RETURN(
       store_, Store::Open({.path = config_.store_path + "/store", .max_bytes = static_cast<uint64_t>(config_.retain_max_bytes)}));
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -10,6 +11,7 @@ namespace stepscope {
 namespace {
 
 constexpr uint64_t kGigabyte = 1'000'000'000;
+constexpr uint64_t kToOpen = 1 << 20;
 
 struct Disk {
   uint64_t bytes = 0;
@@ -43,6 +45,15 @@ absl::Status HasRoom(const std::string& path, int64_t min_free_bytes) {
       "{}: {:.3f} GB free, less than store.min_free_bytes ({:.3f} GB): nothing is taken from sources; free some space or "
       "move store.path",
       path, InGigabytes(disk.free_bytes), InGigabytes(wanted)));
+}
+
+absl::Status HasRoomToOpen(const std::string& path) {
+  struct statvfs disk{};
+  if (statvfs(path.c_str(), &disk) != 0) return absl::OkStatus();
+  const uint64_t free_bytes = (geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
+  if (free_bytes >= kToOpen) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "{}: {} bytes free, and a store needs {} to be opened; free some space or move store.path", path, free_bytes, kToOpen));
 }
 
 std::string FreeText(const std::string& path) { return fmt::format("{:.1f} GB free", InGigabytes(DiskOf(path).free_bytes)); }

@@ -20,6 +20,10 @@ uint64_t FreeBytes(const std::string& path);
 /// RESOURCE_EXHAUSTED with both numbers when less than BytesToLeave() is free. OK when it cannot be asked: the write will tell.
 absl::Status HasRoom(const std::string& path, int64_t min_free_bytes);
 
+/// RESOURCE_EXHAUSTED when there is no room for the first files of a store: RocksDB asserts that it can write them, and so ends
+/// the process.
+absl::Status HasRoomToOpen(const std::string& path);
+
 /// "12.3 GB free".
 std::string FreeText(const std::string& path);
 

@@ -21,6 +21,9 @@ constexpr uint64_t kSecond = 1000 * kMs;
 constexpr uint64_t kFirstConnectWait = 100 * kMs;
 constexpr uint64_t kLongestConnectWait = 10 * kSecond;
 constexpr uint64_t kIdlePoll = 250 * kMs;  // longest time between two looks at the rings
+constexpr uint64_t kBusyPoll = 50 * kMs;   // until kBusyTime after more than kBusyBytes came between two looks
+constexpr uint64_t kBusyBytes = 16 << 10;
+constexpr uint64_t kBusyTime = 1 * kSecond;
 constexpr uint64_t kLongestBulkWait = 100 * kMs;
 constexpr uint64_t kShortestPushWait = 1 * kMs;
 constexpr size_t kStackBytes = 1u << 20;
@@ -105,6 +108,7 @@ bool Sender::Start(const SenderParts& parts, DaemonSocket* socket) {
   connect_wait_ns_ = kFirstConnectWait;
   next_connect_ns_ = next_push_ns_ = next_second_ns_ = 0;
   unsent_bytes_ = 0;
+  busy_until_ns_ = waiting_before_ = 0;
   drain_.Open(parts.file);
   if (arena_memory_ == nullptr) arena_memory_ = MapPrivate(PushStream::kArenaBytes);
   if (arena_memory_ == nullptr) return false;
@@ -279,6 +283,8 @@ bool Sender::PushDue(uint64_t now_ns) {
   const bool asked = __atomic_exchange_n(&push_requested_, false, __ATOMIC_ACQ_REL);
   const PushSettings& settings = stream_.settings();
   const uint64_t waiting = drain_.WaitingBytes();
+  if (waiting > waiting_before_ + kBusyBytes) busy_until_ns_ = now_ns + kBusyTime;
+  waiting_before_ = waiting;
   const bool is_due = asked || now_ns >= next_push_ns_ || waiting >= settings.push_bytes || drain_.NeedsSpace();
   if (!is_due) return false;
   uint64_t wait_ns = kIdlePoll;
@@ -290,6 +296,7 @@ bool Sender::PushDue(uint64_t now_ns) {
     if (wait_ns < kShortestPushWait) wait_ns = kShortestPushWait;
   }
   next_push_ns_ = NextMultiple(now_ns, wait_ns);
+  waiting_before_ = 0;
   return waiting != 0;
 }
 
@@ -319,7 +326,7 @@ bool Sender::SendAll() {
 
 uint64_t Sender::NextDeadline(uint64_t now_ns) const {
   uint64_t deadline = next_second_ns_;
-  const uint64_t look = NextMultiple(now_ns, kIdlePoll);
+  const uint64_t look = NextMultiple(now_ns, now_ns < busy_until_ns_ ? kBusyPoll : kIdlePoll);
   if (look < deadline) deadline = look;
   const uint64_t link_deadline = link_ == Link::kDown ? next_connect_ns_ : link_ == Link::kStreaming ? next_push_ns_ : deadline;
   return link_deadline < deadline ? link_deadline : deadline;

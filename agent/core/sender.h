@@ -88,6 +88,8 @@ class Sender {
   uint64_t connect_wait_ns_ = 0;
   uint64_t next_push_ns_ = 0;
   uint64_t next_second_ns_ = 0;
+  uint64_t busy_until_ns_ = 0;   // looks at the rings are close together until then
+  uint64_t waiting_before_ = 0;  // bytes, at the last look
 };
 
 }  // namespace stepscope::agent

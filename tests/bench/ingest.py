@@ -138,10 +138,10 @@ def page(options, load_average, seen, idle_mb, job):
     flags = "".join(f" --{name}" for name in ("quick", "full") if getattr(options, name))
     return f"""{heading("A daemon under load", f"script/bench ingest --rounds {options.rounds}{flags}", load_average)}
 The daemon runs on CPU {DAEMON_CPU} alone, the threads that annotate on CPU {WRITER_CPU}; the agent's own thread goes where it
-likes, as it does everywhere. Each run is a fresh daemon on an empty store in memory and `span_load 32 RATE {options.seconds}`,
-{options.seconds} s of nested spans of 32 threads of one process, three of four with a number. Cells are medians over runs, in
-square brackets the 95 % bootstrap interval, in round ones the extreme runs. A run in which stored rows are not exactly
-those written, less those the agent counted as lost, is an error.
+likes, as it does everywhere. Each run is a fresh daemon on an empty store in memory and `span_load 32 RATE {options.seconds}`:
+nested spans of 32 threads of one process, three of four with a number, for {options.seconds} s after a second in which the rate
+rises. Cells are medians over runs, in square brackets the 95 % bootstrap interval, in round ones the extreme runs. A run in
+which stored rows are not exactly those written, less those the agent counted as lost, is an error.
 
 {load_part(seen, idle_mb)}
 

@@ -209,7 +209,7 @@ def toggle_claim(toggle):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--quick", action="store_true", help="short runs, few blocks: whether it works")
     parser.add_argument("--write", type=pathlib.Path)
     options = parser.parse_args()

@@ -4,6 +4,7 @@ is counted with its interval, recording goes on by itself, and the targets run u
 
 import ctypes
 import os
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -165,3 +166,21 @@ def test_a_daemon_killed_on_a_full_disk_starts_again_once_it_has_room(make_daemo
     wait_for_agents(daemon, 2)
     rows, drops = check_job(daemon, tree, "early")
     assert rows and not drops, "rings of 256 KB hold it all"
+
+
+def test_a_start_on_a_full_disk_says_so_and_works_once_there_is_room(make_daemon, make_tree, small_disk):
+    daemon = make_daemon("store.min_free_bytes=1", name="disk/data").start()
+    tree = make_tree(daemon, threads=1, pause_us=2000, job="early")
+    wait_until(lambda: daemon.call("ListJobs").get("jobs") and stored_numbers(daemon, "early"), 30, "the first rows")
+    time.sleep(1)  # some of them are sealed
+    tree.kill()
+    daemon.kill()
+    ballast = Ballast(small_disk)
+    ballast.leave(0)
+    command = [daemon.program, "--private", "--data-dir", daemon.data_dir, "--port", "0", "--http-port", "0"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1, refused.stderr
+    assert "0 bytes free, and a store needs 1048576 to be opened; free some space" in refused.stderr
+    ballast.free()
+    daemon.start()
+    assert stored_numbers(daemon, "early")

@@ -4,8 +4,8 @@
  *   span_load THREADS PAIRS_PER_SECOND SECONDS [FLUSH_MS]
  *
  * Each thread writes its share of nested spans every 10 ms (three numbered ones inside one of a layer), as a training loop
- * does; times are the real ones of the calls. The total is exact: THREADS x (PAIRS_PER_SECOND / THREADS) x SECONDS, rounded
- * down to whole ticks of four spans. Prints "spans written, records lost, CPU ns of the writers" at the end. */
+ * does; times are the real ones of the calls. The rate rises in the first second and stays for SECONDS after it. Prints "spans
+ * written, records lost, CPU ns of the writers" at the end. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@ typedef struct {
   pthread_t thread;
   long groups_per_tick;
   long ticks;
+  long long groups;
   long long cpu_ns;
 } Writer;
 
@@ -46,7 +47,8 @@ static void* Write(void* argument) {
   long number = 0;
   for (long tick = 0; tick < writer->ticks; ++tick) {
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
-    for (long group = 0; group < writer->groups_per_tick; ++group) WriteGroup(number++);
+    const long ramp = tick < kTicksPerSecond ? tick + 1 : kTicksPerSecond;
+    for (long left = writer->groups_per_tick * ramp / kTicksPerSecond; left > 0; --left) WriteGroup(number++);
     due.tv_nsec += kTickNs;
     if (due.tv_nsec >= 1000000000) {
       due.tv_nsec -= 1000000000;
@@ -56,6 +58,7 @@ static void* Write(void* argument) {
   struct timespec cpu;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
   writer->cpu_ns = NsOf(cpu);
+  writer->groups = number;
   return NULL;
 }
 
@@ -75,12 +78,12 @@ int main(int argc, char** argv) {
   long long spans = 0, cpu_ns = 0;
   for (long i = 0; i < threads; ++i) {
     writers[i].groups_per_tick = rate / threads / kTicksPerSecond / kSpansPerGroup;
-    writers[i].ticks = seconds * kTicksPerSecond;
+    writers[i].ticks = (seconds + 1) * kTicksPerSecond;
     if (pthread_create(&writers[i].thread, NULL, Write, &writers[i]) != 0) return perror("pthread_create"), 1;
   }
   for (long i = 0; i < threads; ++i) {
     pthread_join(writers[i].thread, NULL);
-    spans += (long long)writers[i].groups_per_tick * writers[i].ticks * kSpansPerGroup;
+    spans += writers[i].groups * kSpansPerGroup;
     cpu_ns += writers[i].cpu_ns;
   }
   if (!stepscope_flush(flush_ms)) return fprintf(stderr, "not all stored after %d ms: %s\n", flush_ms, stepscope_state()), 1;
