@@ -146,6 +146,7 @@ def test_a_daemon_that_cannot_store_says_so_and_goes_on_pinging(make_daemon, sup
     supervisor.start(daemon)
     process = annotate(daemon, "full", 100000)
     process.stdout.readline()
+    wait_until(lambda: "STATUS=recording" in supervisor.said, 15, "its first status")
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     wait_until(lambda: daemon.health() == 503, 15, "the failing store to be noticed")
     pings = supervisor.said.count("WATCHDOG=1")
