@@ -26,6 +26,7 @@
 #include "daemon/ingest/inner_tids.h"
 #include "daemon/job_observer.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/live/audience.h"
 #include "daemon/live/rank_sampler.h"
 #include "daemon/pipeline/damaged_blocks.h"
 #include "daemon/pipeline/pipeline.h"
@@ -341,7 +342,7 @@ RpcParts RunningDaemon::RpcWiring() {
   parts.jobs = jobs_.get();
   parts.uploader = uploader_.get();
   parts.live = live_.get();
-  parts.audience = &audience_;
+  parts.on_query = [this] { audience_.Look(); };
   parts.clock = &clock_;
   parts.node = [this] { return Node(); };
   parts.collectors = [this] { return Collectors(); };

@@ -16,12 +16,14 @@ constexpr uint64_t kToOpen = 1 << 20;
 struct Disk {
   uint64_t bytes = 0;
   uint64_t free_bytes = 0;
+  uint64_t free_for_us = 0;  ///< root may use what is kept from others
 };
 
 Disk DiskOf(const std::string& path) {
   struct statvfs disk{};
   if (statvfs(path.c_str(), &disk) != 0) return {};
-  return {disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize};
+  const uint64_t free_bytes = disk.f_bavail * disk.f_frsize;
+  return {disk.f_blocks * disk.f_frsize, free_bytes, geteuid() == 0 ? disk.f_bfree * disk.f_frsize : free_bytes};
 }
 
 uint64_t LeftFree(const Disk& disk, int64_t min_free_bytes) {
@@ -48,12 +50,11 @@ absl::Status HasRoom(const std::string& path, int64_t min_free_bytes) {
 }
 
 absl::Status HasRoomToOpen(const std::string& path) {
-  struct statvfs disk{};
-  if (statvfs(path.c_str(), &disk) != 0) return absl::OkStatus();
-  const uint64_t free_bytes = (geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
-  if (free_bytes >= kToOpen) return absl::OkStatus();
-  return absl::ResourceExhaustedError(fmt::format(
-      "{}: {} bytes free, and a store needs {} to be opened; free some space or move store.path", path, free_bytes, kToOpen));
+  const Disk disk = DiskOf(path);
+  if (disk.bytes == 0 || disk.free_for_us >= kToOpen) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: {} bytes free, and a store needs {} to be opened; free some space or move store.path", path,
+                  disk.free_for_us, kToOpen));
 }
 
 std::string FreeText(const std::string& path) { return fmt::format("{:.1f} GB free", InGigabytes(DiskOf(path).free_bytes)); }

@@ -168,8 +168,7 @@ absl::Status SchedCollector::Call(std::function<absl::Status()> work) {
 }
 
 void SchedCollector::Wait() {
-  const bool watched = !options_.watched || options_.watched();
-  const auto period = watched ? options_.drain_period : std::max(options_.drain_period, options_.quiet_drain_period);
+  const auto period = options_.watched() ? options_.drain_period : std::max(options_.drain_period, options_.quiet_drain_period);
   const int timeout_ms = programs_->attached() ? static_cast<int>(period.count()) : -1;
   epoll_event events[4];
   epoll_wait(programs_->wake_fd(), events, 4, timeout_ms);

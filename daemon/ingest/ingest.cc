@@ -180,7 +180,7 @@ void IngestCore::Stop() {
 int64_t IngestCore::PollNs() const {
   const bool idle = sessions_.size() == 0 && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
   if (idle) return 10 * kNsPerSecond;
-  return !parts_.watched || parts_.watched() ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns);
+  return parts_.watched() ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns);
 }
 
 void IngestCore::Loop() {

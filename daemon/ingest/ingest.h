@@ -43,8 +43,8 @@ class Ingest {
     ClockRegistry* clocks;
     SessionJobs* jobs;
     const InnerTids* tids;
-    FdStore* fds = nullptr;              ///< null: no service manager
-    std::function<bool()> watched = {};  ///< whether rows are wanted soon; none = always true
+    FdStore* fds = nullptr;                               ///< null: no service manager
+    std::function<bool()> watched = [] { return true; };  ///< whether rows are wanted soon
   };
   /// Goes on with `parked`, listens and starts. Errors name the socket path and what to do.
   static absl::StatusOr<std::unique_ptr<Ingest>> Start(const Options& options, const Parts& parts, ParkedSessions parked = {});

@@ -102,7 +102,7 @@ absl::Status Pipeline::Drain() {
 /// Under queue_mu_. What nobody waits for is processed at the next seal.
 bool Pipeline::MustProcessNow() const {
   if (queue_.empty()) return false;
-  return !has_deadline_ || queued_rows_ >= std::min(kRowsThatWait, options_.queue_rows / 2) || IsWatched();
+  return !has_deadline_ || queued_rows_ >= std::min(kRowsThatWait, options_.queue_rows / 2) || options_.watched();
 }
 
 /// Waits until there is work, a seal is due, or the end; false at the end.
@@ -265,7 +265,8 @@ void Pipeline::Describe(const EntityNote& note) {
 }
 
 NodeTime Pipeline::SealTime() const {
-  return first_pending_ + (IsWatched() ? options_.seal_after_ns : std::max(options_.seal_after_ns, options_.quiet_seal_after_ns));
+  return first_pending_ +
+         (options_.watched() ? options_.seal_after_ns : std::max(options_.seal_after_ns, options_.quiet_seal_after_ns));
 }
 
 bool Pipeline::SealDue(NodeTime now) const {

@@ -44,8 +44,8 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
     /// A row for every seal, given the moment of its last delivery: what was delivered before then is stored with it. None = no
     /// row.
     std::function<MetaRow(NodeTime)> sign_of_life = {};
-    std::function<bool()> watched = {};       ///< whether somebody reads rows as they come; none = always true
-    std::function<absl::Status()> room = {};  ///< asked before each commit, an error holds it back; none = always
+    std::function<bool()> watched = [] { return true; };  ///< whether somebody reads rows as they come
+    std::function<absl::Status()> room = {};              ///< asked before each commit, an error holds it back; none = always
   };
   Pipeline(Store* store, const ClockRegistry* clocks, const Clock* clock, const Options& options);
   ~Pipeline() override;
@@ -86,7 +86,6 @@ class Pipeline final : public DeliverySink, public LiveRows, public RunDictionar
   absl::Status Append(Batch& batch);
   void NoteLoss(RunId run, LossReason reason, TableId table, uint64_t count);
   void Describe(const EntityNote& note);
-  bool IsWatched() const { return !options_.watched || options_.watched(); }
   NodeTime SealTime() const;
   bool SealDue(NodeTime now) const;
   void SealAll();

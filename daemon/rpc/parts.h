@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "daemon/collector/collector_state.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/live/audience.h"
 #include "daemon/live/rank_sampler.h"
 #include "daemon/pipeline/run_totals.h"
 #include "daemon/pipeline/table_reader.h"
@@ -50,12 +49,12 @@ struct RpcParts {
   JobTable* jobs = nullptr;
   Uploader* uploader = nullptr;  ///< null = no upload configured
   RankSampler* live = nullptr;
-  Audience* audience = nullptr;  ///< told of every query; null = nobody listens
   const Clock* clock = nullptr;
   std::string proc = "/proc";  ///< root of procfs
   /// Seam for tests: uid of the caller behind grpc::ServerContext::peer(). Empty = PeerUid().
   std::function<absl::StatusOr<uint32_t>(const std::string& peer)> identify;
 
+  std::function<void()> on_query = [] {};  ///< told of every query, and of each update of a stream
   std::function<NodeFacts()> node;
   std::function<std::vector<CollectorState>()> collectors;
   std::function<std::vector<DoctorCheck>()> checks;  ///< may be empty

@@ -13,7 +13,7 @@ QueryPool::QueryPool(const Options& options) : options_(options) {
 QueryPool::~QueryPool() { Stop(); }
 
 bool QueryPool::Submit(std::function<void()> work) {
-  if (options_.on_submit) options_.on_submit();
+  options_.on_submit();
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || queue_.size() >= options_.queue_limit) return false;

@@ -20,7 +20,7 @@ class QueryPool {
     int threads = 2;
     int nice = 10;
     size_t queue_limit = 64;
-    std::function<void()> on_submit = {};  ///< on the caller's thread
+    std::function<void()> on_submit = [] {};  ///< on the caller's thread
   };
   explicit QueryPool(const Options& options);
   ~QueryPool();

@@ -46,14 +46,11 @@ struct RpcServer::Impl {
   explicit Impl(RpcParts given)
       : parts(std::move(given)),
         access(parts.jobs, geteuid(), parts.proc, parts.identify),
-        queries({"query", 2, 10, 64, [this] { Look(); }}),
+        queries({"query", 2, 10, 64, parts.on_query}),
         controls({"control", 2, 0, 64}),
         query_service(parts, &access, &queries),
         control_service(parts, &access, &controls) {}
 
-  void Look() const {
-    if (parts.audience != nullptr) parts.audience->Look();
-  }
   std::unique_ptr<grpc::Server> Build(const std::string& address, const std::string& unix_path, int* port);
   absl::StatusOr<Bound> Listen(ListenAddress address, const std::string& unix_path);
 

@@ -49,7 +49,7 @@ v1::Utilization WatchStream::View(const LiveUpdate& update, bool* job_over) cons
 }
 
 void WatchStream::OnUpdate(const LiveUpdate& update) {
-  if (parts_.audience != nullptr) parts_.audience->Look();
+  parts_.on_query();
   bool job_over = false;
   v1::Utilization view = View(update, &job_over);
   {
