@@ -21,6 +21,8 @@ constexpr uint32_t kClosingPart = 0xFFFFFFFF;
 constexpr uint32_t kLateSlots = 10;
 /// Of one part; far more than a part's bytes can be.
 constexpr uint64_t kMostBlocks = 1 << 24;
+/// A file that was written faster had no request that timed out.
+constexpr int64_t kRequestTimeoutNs = 5 * kNsPerSecond;
 constexpr NodeTime kForever{std::numeric_limits<int64_t>::max()};
 
 /// Rows kept of uploaded blocks are uploaded. Loss rows of retention change until the end; those of uploaded blocks (seq 1) say
@@ -150,9 +152,10 @@ absl::Status RunUpload::FinishPart(Dataset& dataset, uint32_t number) {
   for (store::v1::UploadFile& file : *part.mutable_files()) {
     STEPSCOPE_ASSIGN_OR_RETURN(const bool exists, Exists(dataset, file));
     if (exists) continue;
-    if (!first_try) SweepUploads(dataset, file.path());
+    const NodeTime begun = seams_.clock->Node();
     STEPSCOPE_RETURN_IF_ERROR(WriteFile(dataset, part, file, wall, texts));
     STEPSCOPE_RETURN_IF_ERROR(Save(number));
+    if (!first_try || seams_.clock->Node() - begun >= kRequestTimeoutNs) SweepUploads(dataset, file.path());
   }
   STEPSCOPE_RETURN_IF_ERROR(dataset.PutText(paths_.PartManifest(number), PartManifestText(run_, number, part)));
   part.set_state(store::v1::UploadPart::DONE);
@@ -160,12 +163,13 @@ absl::Status RunUpload::FinishPart(Dataset& dataset, uint32_t number) {
   return Save(number);
 }
 
-/// What a killed process left open costs storage but hurts nobody, so trouble here does not stop the upload.
+/// Afterwards, when a server that hung has carried out the requests that were given up meanwhile: each began an upload. What is
+/// left open costs storage but hurts nobody, so trouble here does not stop the upload.
 void RunUpload::SweepUploads(Dataset& dataset, const std::string& path) const {
   const absl::StatusOr<int> swept = dataset.SweepUploads(path);
   if (!swept.ok()) {
     spdlog::warn(
-        "run {}: an unfinished upload of an earlier process may remain; let the bucket expire incomplete multipart uploads: {}",
+        "run {}: an unfinished upload of an earlier try may remain; let the bucket expire incomplete multipart uploads: {}",
         run_.run.value, std::string(swept.status().message()));
   } else if (*swept > 0) {
     spdlog::info("run {}: aborted {} unfinished uploads of {}", run_.run.value, *swept, path);

@@ -51,7 +51,7 @@ class Dataset {
   virtual absl::Status PutText(const std::string& path, std::string_view text) = 0;
   /// Bytes of the object; -1 when there is none.
   virtual absl::StatusOr<int64_t> Size(const std::string& path) = 0;
-  /// Aborts multipart uploads of this object that a killed process left open: they are invisible but cost storage. Returns their
+  /// Aborts multipart uploads of this object that an earlier try left open: they are invisible but cost storage. Returns their
   /// number. Call while no File of this path is open.
   virtual absl::StatusOr<int> SweepUploads(const std::string& path) = 0;
 };

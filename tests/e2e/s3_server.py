@@ -78,10 +78,11 @@ class S3Server:
         return sorted(found)
 
     def open_uploads(self):
-        """Folders of multipart uploads that nobody has completed or aborted."""
+        """Folders of multipart uploads that nobody has completed or aborted. One that the server was killed in the middle of
+        completing keeps its name of that moment, and ListMultipartUploads tells nobody of it."""
         return [
             pathlib.Path(folder, name)
             for folder, below, _ in os.walk(self.data / self.bucket)
             for name in below
-            if pathlib.Path(folder).parent.name == "multipart"
+            if pathlib.Path(folder).parent.name == "multipart" and not name.endswith(".inprogress")
         ]

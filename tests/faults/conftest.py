@@ -90,6 +90,16 @@ def assert_stored_once(committed, stored, dropped=0):
     return sum(map(len, stored.values()))
 
 
+def wait_for_agents(daemon, count):
+    """Until the agents have found the restarted daemon: one that ends before that takes with it what its rings hold."""
+
+    def sessions():
+        collectors = daemon.call("ControlService/GetDoctor")["collectors"]
+        return int(next(c for c in collectors if c["name"] == "agent")["numbers"]["sessions"])
+
+    e2e.wait_until(lambda: sessions() >= count, 30, f"{count} agents")
+
+
 def dropped_spans(daemon, job):
     """Spans the job's agents counted as dropped; their books count records, two a span."""
     records = sum(count for *_, reason, count in losses(daemon, job) if reason in (RING_FULL, NO_RING))

@@ -15,6 +15,7 @@ from conftest import (
     assert_stored_once,
     losses,
     numbers_by_slot,
+    wait_for_agents,
     wait_until,
 )
 
@@ -79,7 +80,7 @@ def test_a_killed_daemon_loses_no_agent_row_and_tells_the_hole_in_the_turns(supe
             kill_in_start_up(daemon, dice.uniform(0, 0.2))
         time.sleep(dice.uniform(0, 0.3))
         daemon.start()
-    time.sleep(1)
+    wait_for_agents(daemon, 2)  # after many deaths in a row they wait up to 10 s
     tree.kill()
     away = [row for row in losses(daemon, "load", DAEMON_AWAY) if row[2] == KERNEL]
     daemon.call("ControlService/EndJob", job="load")

@@ -10,7 +10,16 @@ import urllib.error
 import urllib.request
 
 import pytest
-from conftest import FULL, RING_FULL, assert_stored_once, dropped_spans, losses, spans, stored_numbers, wait_until
+from conftest import (
+    FULL,
+    RING_FULL,
+    assert_stored_once,
+    dropped_spans,
+    losses,
+    stored_numbers,
+    wait_for_agents,
+    wait_until,
+)
 
 MB = 1 << 20
 CLONE_NEWNS, MS_REC, MS_SLAVE = 0x20000, 0x4000, 0x80000
@@ -73,16 +82,6 @@ def store_check(daemon):
     return next(check for check in checks if check["name"] == "store")
 
 
-def wait_for_agents(daemon, count):
-    """Until the agents have found the restarted daemon: one that ends before that takes with it what its rings hold."""
-
-    def sessions():
-        collectors = daemon.call("ControlService/GetDoctor")["collectors"]
-        return int(next(c for c in collectors if c["name"] == "agent")["numbers"]["sessions"])
-
-    wait_until(lambda: sessions() >= count, 30, f"{count} agents")
-
-
 def check_job(daemon, tree, job):
     """Produced = stored + counted drops, exactly."""
     tree.kill()
@@ -128,7 +127,8 @@ def test_recording_goes_on_by_itself_once_a_full_disk_has_room(make_daemon, make
     freed = time.monotonic_ns()
     wait_until(lambda: store_check(daemon)["ok"] and is_ready(daemon), 30, "the daemon to go on")
     time.sleep(3)  # the late process, told to wait, comes again
-    assert spans(daemon, "late", table="sched_slice"), "and is followed from then on"
+    turns = daemon.call("GetSlices", job="late", table="sched_slice", limit=1)
+    assert turns.get("slices"), "and is followed from then on"
     daemon.kill()
     daemon.start()
     wait_for_agents(daemon, 3)
