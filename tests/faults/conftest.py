@@ -21,7 +21,7 @@ globals().update({name: value for name, value in vars(e2e).items() if not name.s
 
 TREE = e2e.BUILD / "tests" / "annotating_tree"
 WORDS, FIRST_SLOT = 1 << 17, 8
-RING_FULL, NO_RING, DAEMON_AWAY = 1, 2, 3  # LossReason
+RING_FULL, NO_RING, DAEMON_AWAY, DAMAGED = 1, 2, 3, 12  # LossReason
 
 
 class AnnotatingTree:
