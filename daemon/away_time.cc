@@ -15,8 +15,7 @@ namespace {
 constexpr std::string_view kKind = "setting";
 constexpr std::string_view kId = "sign_of_life";
 constexpr size_t kTimeBytes = 8;
-/// How old a row may be when it is delivered: a drain of the kernel's ring (200 ms), a push of an agent (250 ms), and some for a
-/// loaded machine.
+/// How old a row may be when it is delivered: a drain of the kernel's ring or an agent's (250 ms), and some for a loaded machine.
 constexpr int64_t kDeliveryNs = 350 * kNsPerMillisecond;
 /// How old the last sign of life on the disk may be when the power goes: every 500 ms a seal is stored and synced, and some for a
 /// loaded machine.

@@ -94,7 +94,7 @@ const Key kKeys[] = {
      {"slices", "histogram", "off"}},
     {"sched", "ring_bytes", &Config::sched_ring_bytes, "Bytes of the kernel ring buffer; a power of two, at least one page."},
     {"sched", "poll_ms", &Config::sched_poll_ms,
-     "Milliseconds between two drains of it while a job runs and somebody watches (10 to 50), 200 otherwise."},
+     "Milliseconds between two drains of it while a job runs and somebody watches (10 to 50), 250 otherwise."},
     {"counters", "enabled", &Config::counters_enabled, "Count CPU events on every CPU through perf_event_open while a job runs."},
     {"counters", "period_ms", &Config::counters_period_ms,
      "Milliseconds between two readings: 100, 200, 500, 1000, 5000 or 60000.", kPeriodsMs},

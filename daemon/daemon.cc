@@ -235,8 +235,8 @@ absl::Status RunningDaemon::StartSources() {
                          [this] { return sched_ != nullptr ? sched_->OpenTurns() : std::vector<OpenTurn>(); }});
   live_->Start();
   sched_ = SliceSourceFrom(config_, pipeline_.get(), observer_.get(), &clock_, watched_);
-  sampler_ = std::make_unique<Sampler>(MetricSourcesFrom(config_), pipeline_.get(), &clock_,
-                                       [this](RunId run) { return jobs_->Processes(run); });
+  sampler_ = std::make_unique<Sampler>(
+      MetricSourcesFrom(config_), pipeline_.get(), &clock_, [this](RunId run) { return jobs_->Processes(run); }, watched_);
   if (!config_.upload_url.empty()) {
     Uploader::Parts parts{store_.get(), pipeline_.get(), jobs_.get(), &clock_};
     parts.drain = [this] { return pipeline_->Drain(); };

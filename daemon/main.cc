@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // stepscoped: reads flags and configuration, starts the daemon, waits for signals. Wiring only.
+#include <absl/synchronization/mutex.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
@@ -120,6 +121,8 @@ void KeepFreedMemory() {
 
 int Serve(const Flags& flags, Config config) {
   KeepFreedMemory();
+  // Abseil as Debian builds it looks for deadlocks at every lock of gRPC's.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   SetLogLevel(config);
   if (flags.parent != 0) {
     unsetenv("NOTIFY_SOCKET");  // the parent's, if it is a service

@@ -23,6 +23,9 @@ namespace {
 
 using block_format::Encoding;
 
+constexpr size_t kSmallBodyBytes = 32 << 10;
+constexpr int kSmallHashLog = 10;
+
 /// One column in lane order, with what its encodings may refer to.
 struct ColumnView {
   const int64_t* value = nullptr;
@@ -342,6 +345,8 @@ absl::StatusOr<std::string_view> BlockEncoder::Compress(size_t body_bytes) {
   }
   ZSTD_CCtx_reset(zstd_.get(), ZSTD_reset_session_only);
   ZSTD_CCtx_setPledgedSrcSize(zstd_.get(), body_bytes);
+  // Planes hardly repeat. In a small block the table of earlier strings costs more to clear and to miss than it finds.
+  ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_hashLog, body_bytes < kSmallBodyBytes ? kSmallHashLog : 0);
   const size_t bound = ZSTD_compressBound(body_bytes) + 16 * (cuts_.size() + 2);
   ZSTD_outBuffer out{compressed_.Reserve(bound), bound, 0};
   const auto feed = [&](std::string_view bytes, ZSTD_EndDirective directive) {

@@ -44,7 +44,7 @@ namespace stepscope {
 struct SchedOptions {
   SchedProgramOptions programs;
   std::chrono::milliseconds drain_period{20};         ///< while something is tracked and watched; 10–50 ms
-  std::chrono::milliseconds quiet_drain_period{200};  ///< while it is tracked only
+  std::chrono::milliseconds quiet_drain_period{250};  ///< while it is tracked only
   std::function<bool()> watched = [] { return true; };
   size_t rows_per_delivery = 16384;
   std::string proc_root = "/proc";

@@ -60,6 +60,8 @@ class AgentSocket {
   void Pause(bool paused);
   /// True when `fd` was one of its own and has been served.
   bool OnReadable(int fd, int64_t now_ns);
+  /// Whether a peer is connected that has not said hello.
+  bool HasWaiting() const { return !waiting_.empty(); }
   /// Closes peers that took too long.
   void Expire(int64_t now_ns);
   /// Accepts and reads all that is there now.

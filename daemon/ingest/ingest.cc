@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <map>
@@ -33,6 +34,7 @@ namespace {
 
 /// Each holds the memory of its rings. Beyond, whoever connects waits: a machine can fork faster than it can store.
 constexpr size_t kMostDying = 1024;
+constexpr std::chrono::seconds kIdle{10};
 constexpr double kMostOffsetNs = 1e18;     // of a time namespace: decades; beyond it the hello lies
 constexpr double kHelloWidthNs = 200'000;  // an agent reads its counter, then does other things, then CLOCK_MONOTONIC
 
@@ -75,7 +77,7 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
 
  private:
   // Ingest thread.
-  int64_t PollNs() const;
+  std::chrono::nanoseconds PollPeriod() const;
   void Loop();
   void OnEvent(int fd);
   void OnHello(HelloPeer peer);
@@ -90,7 +92,6 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   void Begin(const SessionPtr& session);
   void WatchDeath(const SessionPtr& session);
   void UnwatchOver();
-  void PostPoll();
   void Refused(uint32_t uid, const std::string& reason);
   // Worker.
   void PollAll();
@@ -110,7 +111,6 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   std::unique_ptr<WorkQueue> work_;
   std::thread thread_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<bool> poll_posted_ = false;
   std::mutex asked_mu_;
   std::vector<std::function<void()>> asked_;  ///< tasks for the worker, behind everything the sockets hold now
   std::vector<SessionPtr> over_;              ///< no longer to be watched
@@ -122,8 +122,6 @@ class IngestCore : public std::enable_shared_from_this<IngestCore> {
   };
   std::map<uint32_t, Quiet> refusals_;
   uint64_t last_clock_ = 0;
-  int64_t polled_ns_ = 0;
-  int64_t last_event_ns_ = NowNs();
   int64_t anchored_ns_ = 0;  ///< [worker]
 };
 
@@ -155,6 +153,7 @@ absl::Status IngestCore::Start(ParkedSessions parked) {
   // Their hellos that waited for this daemon come first: after its end a session would be a new one.
   socket_->ServeAll(NowNs());
   for (const SessionPtr& session : taken) Begin(session);
+  work_->Repeat([this] { return PollPeriod(); }, [this] { PollAll(); });
   epoll_event event{EPOLLIN, {.fd = wake_.get()}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
   thread_ = std::thread([this] {
@@ -176,22 +175,21 @@ void IngestCore::Stop() {
   socket_.reset();
 }
 
-/// Nobody to look after for a while: the thread sleeps until somebody connects.
-int64_t IngestCore::PollNs() const {
-  const bool idle = sessions_.size() == 0 && NowNs() - last_event_ns_ > 2 * options_.hello_timeout_ns;
-  if (idle) return 10 * kNsPerSecond;
-  return parts_.watched() ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns);
+/// Nobody to look after: the thread sleeps until somebody comes.
+std::chrono::nanoseconds IngestCore::PollPeriod() const {
+  if (sessions_.size() == 0) return kIdle;
+  return std::chrono::nanoseconds(parts_.watched() ? options_.poll_ns : std::max(options_.poll_ns, options_.quiet_poll_ns));
 }
 
 void IngestCore::Loop() {
   while (!stopping_) {
     std::array<epoll_event, 64> events;
-    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), static_cast<int>(PollNs() / kNsPerMillisecond));
-    if (count > 0) last_event_ns_ = NowNs();
+    const auto pause = socket_->HasWaiting() ? std::chrono::nanoseconds(options_.poll_ns) : kIdle;
+    const int pause_ms = static_cast<int>(pause / std::chrono::milliseconds(1));
+    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), pause_ms);
     for (int i = 0; i < count; ++i) OnEvent(events[static_cast<size_t>(i)].data.fd);
     socket_->Expire(NowNs());
     socket_->Pause(sessions_.dying() >= kMostDying);
-    PostPoll();
   }
 }
 
@@ -384,16 +382,6 @@ void IngestCore::UnwatchOver() {
     const int pidfd = session->peer().pidfd.get();
     if (deaths_.erase(pidfd) > 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, pidfd, nullptr);
   }
-}
-
-void IngestCore::PostPoll() {
-  const int64_t now_ns = NowNs();
-  if (now_ns - polled_ns_ < PollNs() || poll_posted_.exchange(true)) return;
-  polled_ns_ = now_ns;
-  work_->Post([this] {
-    PollAll();
-    poll_posted_ = false;
-  });
 }
 
 /// One line a second for each user, whatever it sends.

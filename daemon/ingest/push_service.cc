@@ -16,7 +16,7 @@ namespace {
 
 // What fills slowly is read from the ring (Session::Poll), at a fraction of what a message costs; an agent pushes when much
 // waits.
-constexpr uint32_t kPushIntervalMs = 5000;
+constexpr uint32_t kPushIntervalMs = 10000;
 constexpr int kMaxMessageBytes = (1 << 20) + (64 << 10);
 
 grpc::Status ToGrpc(const absl::Status& status) {

@@ -18,7 +18,7 @@ namespace stepscope {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr size_t kSlotsAtOnce = 32;
+constexpr size_t kSlotsAtOnce = 8;
 
 bool Used(const stepscope_ring_descriptor& d) { return d.state != STEPSCOPE_RING_FREE || d.generation != 0 || d.head != 0; }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 
 namespace stepscope {
 namespace {
@@ -24,12 +25,18 @@ bool MetricRows::Slot::Is(const MetricValue& value) const {
 }
 
 void MetricRows::OpenRuns(const std::map<RunId, std::vector<ProcessKey>>& runs) {
-  if (slots_.size() > kMostSlots) ForgetOldSlots();
-  runs_.clear();
+  const auto id_of_open = [](const OpenRun& run) { return run.counters.run; };
+  if (!std::ranges::equal(runs | std::views::keys, runs_ | std::views::transform(id_of_open))) {
+    runs_.clear();
+    for (const auto& [run, processes] : runs) {
+      runs_.push_back({Batch::For(TableId::kCounter, run), Batch::For(TableId::kLoss, run), {}, {}});
+    }
+  }
   runs_of_.clear();
+  size_t place = 0;
   for (const auto& [run, processes] : runs) {
-    for (const ProcessKey& process : processes) runs_of_.emplace(process, runs_.size());
-    runs_.push_back({Batch::For(TableId::kCounter, run), Batch::For(TableId::kLoss, run), {}, {}});
+    for (const ProcessKey& process : processes) runs_of_.emplace(process, place);
+    ++place;
   }
 }
 
@@ -114,6 +121,7 @@ std::vector<Batch> MetricRows::Take() {
   }
   runs_.clear();
   runs_of_.clear();
+  if (slots_.size() > kMostSlots) ForgetOldSlots();
   return batches;
 }
 

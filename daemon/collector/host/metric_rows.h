@@ -37,13 +37,14 @@ class MetricRows final : public MetricSink {
  public:
   explicit MetricRows(size_t sources) : sources_(sources) {}
 
-  /// What is added from now on is written in these runs; their processes say whose is whose.
+  /// What is added from now on is written in these runs; their processes say whose is whose. Rows that were not taken stay if
+  /// the runs are the same.
   void OpenRuns(const std::map<RunId, std::vector<ProcessKey>>& runs);
   /// The next values come from `source` and are of `time`.
   void Begin(size_t source, NodeTime time);
   void Add(const MetricValue& value) override;
   void AddSkipped(const SkippedTicks& skipped);
-  /// All rows since OpenRuns.
+  /// All rows since the last time.
   std::vector<Batch> Take();
 
  private:

@@ -11,6 +11,7 @@ namespace stepscope {
 namespace {
 
 constexpr std::chrono::seconds kLongestUntrack{2};
+constexpr int64_t kQuietDeliveryNs = 200 * kNsPerMillisecond;  // while nobody watches
 
 std::vector<int64_t> PeriodsOf(const std::vector<std::unique_ptr<MetricSource>>& sources) {
   std::vector<int64_t> periods;
@@ -28,11 +29,12 @@ std::set<RunId> Minus(const std::set<RunId>& a, const std::set<RunId>& b) {
 }  // namespace
 
 Sampler::Sampler(std::vector<std::unique_ptr<MetricSource>> sources, DeliverySink* sink, const Clock* clock,
-                 ProcessesOf processes_of)
+                 ProcessesOf processes_of, std::function<bool()> watched)
     : sources_(std::move(sources)),
       sink_(sink),
       clock_(clock),
       processes_of_(std::move(processes_of)),
+      watched_(std::move(watched)),
       counted_(sources_.size()),
       schedule_(PeriodsOf(sources_)),
       rows_(sources_.size()) {
@@ -136,10 +138,13 @@ void Sampler::Tick() {
     rows_.AddSkipped({sources_[tick.source]->State().name, tick.skipped_from, now, tick.skipped});
     counted_[tick.source].skipped_ticks += tick.skipped;
   }
-  Deliver();
+  if (!MayWait(now)) Deliver();
 }
 
+bool Sampler::MayWait(NodeTime now) const { return !watched_() && now - *rows_since_ < kQuietDeliveryNs; }
+
 void Sampler::SampleAll(const Runs& runs) {
+  Deliver();  // what waits is of other runs
   OpenRuns(runs);
   for (size_t i = 0; i < sources_.size(); ++i) SampleOne(i);
   Deliver();
@@ -166,11 +171,13 @@ void Sampler::OpenRuns(const Runs& runs) {
   }
   processes_.assign(all.begin(), all.end());
   rows_.OpenRuns(open);
+  if (!rows_since_) rows_since_ = clock_->Node();
 }
 
 void Sampler::Deliver() {
   Delivery delivery;
   delivery.batches = rows_.Take();
+  rows_since_.reset();
   if (!delivery.batches.empty()) sink_->Deliver(std::move(delivery));
 }
 

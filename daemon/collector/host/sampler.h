@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -37,8 +38,11 @@ class Sampler {
  public:
   using ProcessesOf = std::function<std::vector<ProcessKey>(RunId)>;
 
-  /// `sink` and `clock` outlive the sampler. `processes_of` is called on the sampler thread. No source: no thread.
-  Sampler(std::vector<std::unique_ptr<MetricSource>> sources, DeliverySink* sink, const Clock* clock, ProcessesOf processes_of);
+  /// `sink` and `clock` outlive the sampler. `processes_of` and `watched` (whether rows are wanted soon) are called on the
+  /// sampler thread. No source: no thread.
+  Sampler(
+      std::vector<std::unique_ptr<MetricSource>> sources, DeliverySink* sink, const Clock* clock, ProcessesOf processes_of,
+      std::function<bool()> watched = [] { return true; });
   ~Sampler();
 
   /// Returns at once; the first values follow.
@@ -70,12 +74,14 @@ class Sampler {
   void SampleAll(const Runs& runs);
   void SampleOne(size_t source);
   void OpenRuns(const Runs& runs);
+  bool MayWait(NodeTime now) const;
   void Deliver();
 
   const std::vector<std::unique_ptr<MetricSource>> sources_;
   DeliverySink* const sink_;
   const Clock* const clock_;
   const ProcessesOf processes_of_;
+  const std::function<bool()> watched_;
   std::vector<Counted> counted_;
 
   std::mutex mutex_;
@@ -88,6 +94,7 @@ class Sampler {
   std::vector<ProcessKey> processes_;  ///< of all tracked runs
   SampleSchedule schedule_;
   MetricRows rows_;
+  std::optional<NodeTime> rows_since_;  ///< of the first that was not delivered yet
   std::thread thread_;
 };
 

@@ -62,15 +62,17 @@ class SamplerTest : public testing::Test {
   Sampler& With(milliseconds period, FakeSource::Say say) {
     std::vector<std::unique_ptr<MetricSource>> sources;
     sources.push_back(std::make_unique<FakeSource>("fake", period, &log_, std::move(say)));
-    return sampler_.emplace(std::move(sources), &rows_, &clock_, [](RunId run) {
+    const auto processes_of = [](RunId run) {
       return run == kFirst ? std::vector{kOfFirst, kOfBoth} : std::vector{kOfSecond, kOfBoth};
-    });
+    };
+    return sampler_.emplace(std::move(sources), &rows_, &clock_, processes_of, [this] { return is_watched_.load(); });
   }
 
   StepClock clock_;
   KeptCounters rows_;
   SourceLog log_;
   std::atomic<bool> is_slow_{false};
+  std::atomic<bool> is_watched_{true};
   std::optional<Sampler> sampler_;
 };
 
@@ -86,6 +88,32 @@ TEST_F(SamplerTest, ARunShorterThanThePeriodHasItsFirstAndLastValues) {
   ASSERT_THAT(rows, SizeIs(2)) << "Untrack returns when the last values are delivered";
   EXPECT_EQ(rows[0].value, 1);
   EXPECT_EQ(rows[1].value, 2);
+}
+
+TEST_F(SamplerTest, WhileNobodyWatchesTheTicksOfAFifthOfASecondAreDeliveredTogether) {
+  is_watched_ = false;
+  Sampler& sampler = With(milliseconds(50), [](MetricSink* sink) {
+    sink->Add({.name = "fake.things_total", .value = 5});
+    sink->Add({.name = "fake.of_one", .process = kOfFirst, .value = 6});
+  });
+  sampler.Track(kFirst);
+  ASSERT_TRUE(rows_.Await(2));
+  const auto tick = [this] {
+    const int before = log_.samples;
+    clock_.Advance(50 * kNsPerMillisecond);
+    while (log_.samples == before) std::this_thread::yield();
+  };
+  for (int i = 0; i < 4; ++i) tick();
+  EXPECT_THAT(rows_.Rows(), SizeIs(2)) << "those of the first look";
+  tick();
+  ASSERT_TRUE(rows_.Await(12));
+  const auto rows = rows_.RowsOf(kFirst, "fake.of_one");
+  ASSERT_THAT(rows, SizeIs(6));
+  for (size_t i = 1; i < rows.size(); ++i) EXPECT_EQ(rows[i].time_ns - rows[i - 1].time_ns, 50 * kNsPerMillisecond);
+  tick();
+  sampler.Track(kSecond);
+  ASSERT_TRUE(rows_.Await(15)) << "what waits is delivered before other runs are opened";
+  EXPECT_THAT(rows_.RowsOf(kFirst, "fake.of_one"), SizeIs(7));
 }
 
 TEST_F(SamplerTest, SourcesRunFromTheFirstTrackToTheLastUntrack) {

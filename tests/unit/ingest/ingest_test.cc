@@ -271,7 +271,7 @@ TEST_F(IngestTest, AnAgentIsToldToPushSeldom) {
   const std::string first = Opening().str() + Spans(1);
   ASSERT_TRUE(client.Push(1, 0, first));
   ASSERT_TRUE(client.WaitAck(1, first.size()));
-  EXPECT_EQ(client.push_interval_ms(), 5000u);
+  EXPECT_EQ(client.push_interval_ms(), 10000u);
 }
 
 TEST_F(IngestTest, AProcessWithoutASenderIsReadByTheDaemon) {
