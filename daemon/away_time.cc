@@ -25,10 +25,11 @@ constexpr int64_t kSyncNs = 650 * kNsPerMillisecond;
 
 AwayTime::AwayTime(const Store* store, const Clock* clock, std::string boot_id)
     : store_(store), clock_(clock), boot_id_(std::move(boot_id)) {
-  const auto sign = store_->GetMeta(kKind, kId);
-  if (!sign.ok() || !*sign || (*sign)->size() < kTimeBytes) return;
-  last_alive_.ns = static_cast<int64_t>(ReadBigEndian(**sign, 0, kTimeBytes));
-  last_boot_id_ = (*sign)->substr(kTimeBytes);
+  const auto stored = store_->GetMeta(kKind, kId);
+  const std::string sign = stored.ok() ? stored->value_or("") : "";
+  if (sign.size() < kTimeBytes) return;
+  last_alive_.ns = static_cast<int64_t>(ReadBigEndian(sign, 0, kTimeBytes));
+  last_boot_id_ = sign.substr(kTimeBytes);
 }
 
 MetaRow AwayTime::Sign(NodeTime last_delivery) const {

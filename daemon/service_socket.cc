@@ -41,6 +41,7 @@ bool Tell(std::string state, int fd) {
   std::memcpy(address.sun_path, path.data(), path.size());
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
   const unique_fd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket_fd.ok()) return false;
   const timeval patience{1, 0};
   setsockopt(socket_fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   iovec text{state.data(), state.size()};

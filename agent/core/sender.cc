@@ -41,7 +41,8 @@ sigset_t SignalsBlockedInSender() {
 bool MainThreadHasEnded() {
   const void* locks = nullptr;
   size_t size = 0;
-  return !IsError(KernelCall(SYS_get_robust_list, ProcessId(), PointerArgument(&locks), PointerArgument(&size))) &&
+  return !IsError(KernelCall(SYS_get_robust_list, ProcessId(), PointerArgument(static_cast<const void*>(&locks)),
+                             PointerArgument(&size))) &&
          locks == nullptr;
 }
 

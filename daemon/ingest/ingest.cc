@@ -67,7 +67,7 @@ struct Refusal {
 
 class IngestCore : public std::enable_shared_from_this<IngestCore> {
  public:
-  IngestCore(Ingest::Options options, Ingest::Parts parts)
+  IngestCore(Ingest::Options options, const Ingest::Parts& parts)
       : options_(std::move(options)), parts_(parts), park_(parts.store, parts.fds) {}
 
   absl::Status Start(ParkedSessions parked);

@@ -16,8 +16,9 @@ PlacedColumn PlaceTimes(std::vector<int64_t>& column, ClockId clock, const Clock
                         std::vector<uint8_t>& lost) {
   PlacedColumn placed = clocks.PlaceAll(clock, column);
   for (size_t row = 0; row < column.size(); ++row) {
-    if (placed[row] && placed[row]->time.ns >= 0 && placed[row]->time <= latest) {
-      column[row] = placed[row]->time.ns;
+    const std::optional<PlacedTime>& place = placed[row];
+    if (place && place->time.ns >= 0 && place->time <= latest) {
+      column[row] = place->time.ns;
     } else {
       lost[row] = 1;
     }
@@ -31,9 +32,10 @@ void PlaceEnds(Batch& batch, const ClockRegistry& clocks, NodeTime latest, const
   std::vector<int64_t>& column = batch.columns[1];
   const PlacedColumn ends = PlaceTimes(column, batch.clock, clocks, latest, lost);
   for (size_t row = 0; row < column.size(); ++row) {
-    if (lost[row] != 0) continue;
+    const std::optional<PlacedTime>&start = starts[row], &end = ends[row];
+    if (lost[row] != 0 || !start || !end) continue;
     const int64_t dur_ns = column[row] - batch.columns[0][row];
-    if (dur_ns < -(starts[row]->error_ns + ends[row]->error_ns)) lost[row] = 1;
+    if (dur_ns < -(start->error_ns + end->error_ns)) lost[row] = 1;
     column[row] = std::max<int64_t>(dur_ns, 0);
   }
 }

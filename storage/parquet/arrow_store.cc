@@ -52,7 +52,7 @@ void TakeDownS3(int exit_status, void*) {
 /// libstdc++ has set up the copy that the linker made in the program: ours is all zeroes, and writing to it ends the process.
 void SetUpErrorStream() {
   const void* first_word = nullptr;
-  std::memcpy(&first_word, static_cast<const void*>(&std::cerr), sizeof(first_word));
+  std::memcpy(static_cast<void*>(&first_word), static_cast<const void*>(&std::cerr), sizeof(first_word));
   if (first_word != nullptr) return;
   static auto* const buffer = new __gnu_cxx::stdio_sync_filebuf<char>(stderr);  // lives as long as the process may write
   ::new (static_cast<void*>(&std::cerr)) std::ostream(buffer);

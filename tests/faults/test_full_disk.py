@@ -137,9 +137,10 @@ def test_recording_goes_on_by_itself_once_a_full_disk_has_room(make_daemon, make
     holes = [(b, e) for b, e, _, reason, _ in losses(daemon, "early") if reason == RING_FULL]
     assert holes, "rings of 16 KB do not hold what came meanwhile"
     second = 1_000_000_000
-    assert all(filled - second <= begin for begin, _ in holes)
-    whole = [(b, e) for b, e in holes if b <= filled + 4 * second and freed - second <= e <= freed + 4 * second]
-    assert whole, f"told with its interval: full from {filled} to {freed}, {holes}"
+    # One, or several: what the store's own clean-up frees meanwhile takes rows for a moment.
+    begin, end = min(b for b, _ in holes), max(e for _, e in holes)
+    told = f"told with its interval: full from {filled} to {freed}, told from {begin} to {end}"
+    assert filled - second <= begin <= filled + 4 * second and freed - second <= end <= freed + 4 * second, told
     with capsys.disabled():
         print(
             f"\n  {limit}: "

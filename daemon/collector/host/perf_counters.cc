@@ -129,7 +129,7 @@ std::optional<PerfCounters::Counter> PerfCounters::Choose(const std::vector<std:
     const absl::Status status = ErrnoStatus(error, fmt::format("perf_event_open({}) on cpu {}", name, cpu));
     if (!why || why->error == 0) why = {std::string(status.message()), error};
   }
-  missing_.push_back(*std::move(why));
+  if (why) missing_.push_back(*std::move(why));
   return std::nullopt;
 }
 

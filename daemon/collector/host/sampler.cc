@@ -141,7 +141,7 @@ void Sampler::Tick() {
   if (!MayWait(now)) Deliver();
 }
 
-bool Sampler::MayWait(NodeTime now) const { return !watched_() && now - *rows_since_ < kQuietDeliveryNs; }
+bool Sampler::MayWait(NodeTime now) const { return rows_since_ && now - *rows_since_ < kQuietDeliveryNs && !watched_(); }
 
 void Sampler::SampleAll(const Runs& runs) {
   Deliver();  // what waits is of other runs
