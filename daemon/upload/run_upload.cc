@@ -22,7 +22,7 @@ constexpr uint32_t kLateSlots = 10;
 /// Of one part; far more than a part's bytes can be.
 constexpr uint64_t kMostBlocks = 1 << 24;
 /// A file that was written faster had no request that timed out.
-constexpr int64_t kRequestTimeoutNs = 5 * kNsPerSecond;
+constexpr int64_t kRequestTimeoutNs = kRequestTimeoutSeconds * kNsPerSecond;
 constexpr NodeTime kForever{std::numeric_limits<int64_t>::max()};
 
 /// Rows kept of uploaded blocks are uploaded. Loss rows of retention change until the end; those of uploaded blocks (seq 1) say

@@ -15,6 +15,7 @@ constexpr uint32_t kDatasetAbi = 1;
 constexpr size_t kDatasetTextBytes = 1024;
 constexpr const char* kDatasetEntryPoint = "stepscope_dataset_v1";
 constexpr const char* kSweepEntryPoint = "stepscope_sweep_v1";
+constexpr int kRequestTimeoutSeconds = 5;  ///< to connect, and for an answer to begin
 
 enum class DatasetCode : int32_t {
   kOk = 0,
@@ -39,8 +40,8 @@ struct DatasetConfig {
   const char* region = "";
   const char* sse_c_key = "";  ///< 32 raw bytes or none
   size_t sse_c_key_bytes = 0;
-  double timeout_seconds = 5;  ///< to connect, and for an answer to begin
-  int32_t attempts = 2;        ///< of one request
+  double timeout_seconds = kRequestTimeoutSeconds;
+  int32_t attempts = 2;  ///< of one request
 };
 
 enum class ParquetType : int32_t { kInt64 = 0, kInt32 = 1, kUint32 = 2, kReal = 3, kTimeMicros = 4, kString = 5 };
@@ -111,7 +112,7 @@ struct SweepTarget {
   const char* bucket = "";
   const char* key = "";
   const DatasetKeys* keys = nullptr;
-  long timeout_seconds = 5;
+  long timeout_seconds = kRequestTimeoutSeconds;
 };
 /// Aborts every open multipart upload of exactly this key; `aborted` counts them.
 using SweepEntryPoint = DatasetResult (*)(const SweepTarget* target, int32_t* aborted);
