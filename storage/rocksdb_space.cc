@@ -2,6 +2,7 @@
 #include "storage/rocksdb_space.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,13 +12,12 @@ namespace {
 
 using KeyRange = std::pair<std::string, std::string>;
 
-constexpr int kMostRounds = 100;
-/// What a guess moves is on disk twice until all of an old file is moved.
-constexpr int kMostGuesses = 8;
+constexpr int kMostRounds = 1000;
 
 struct Garbage {
   rocksdb::ColumnFamilyMetaData files;
-  std::set<uint64_t> wasteful;  ///< numbers of blob files that are a quarter garbage or more
+  std::set<uint64_t> blob_files;  ///< their numbers
+  std::set<uint64_t> wasteful;    ///< of those, the ones that are a quarter garbage or more
   uint64_t garbage = 0;
   uint64_t total = 0;
 };
@@ -28,6 +28,7 @@ Garbage LookForGarbage(const OpenDb& open) {
   for (const rocksdb::BlobMetaData& blob : found.files.blob_files) {
     found.garbage += blob.garbage_blob_bytes;
     found.total += blob.total_blob_bytes;
+    found.blob_files.insert(blob.blob_file_number);
     if (blob.garbage_blob_bytes > 0 && blob.garbage_blob_bytes * 4 >= blob.total_blob_bytes) {
       found.wasteful.insert(blob.blob_file_number);
     }
@@ -35,48 +36,74 @@ Garbage LookForGarbage(const OpenDb& open) {
   return found;
 }
 
-/// A table file whose oldest blob file is wasteful; else, where much is garbage, the one with the oldest blobs, which may refer
-/// to a wasteful file behind them. Each is taken once: its blobs are in new files then. Files of level 0 span all keys: moving
-/// what one touches would be moving everything.
-std::optional<KeyRange> NextToMove(const Garbage& found, std::set<std::string>& taken, int* guesses) {
-  const rocksdb::SstFileMetaData* oldest = nullptr;
+/// The table file with the oldest blobs of those whose oldest blob file is wasteful; else, where much is garbage, the one with
+/// the oldest of all, which may refer to a wasteful file behind. So one blob file after another is emptied, and little is on disk
+/// twice. Files of level 0 span all keys: moving what one touches would be moving everything.
+std::optional<rocksdb::SstFileMetaData> NextToMove(const Garbage& found) {
+  const rocksdb::SstFileMetaData *sure = nullptr, *guess = nullptr;
+  const auto take_older = [](const rocksdb::SstFileMetaData& file, const rocksdb::SstFileMetaData** oldest) {
+    if (*oldest == nullptr || file.oldest_blob_file_number < (*oldest)->oldest_blob_file_number) *oldest = &file;
+  };
   for (const rocksdb::LevelMetaData& level : found.files.levels) {
-    for (const rocksdb::SstFileMetaData& table : level.files) {
-      if (level.level == 0 || table.oldest_blob_file_number == 0 || taken.contains(table.name)) continue;
-      if (found.wasteful.contains(table.oldest_blob_file_number)) {
-        taken.insert(table.name);
-        return KeyRange{table.smallestkey, table.largestkey};
-      }
-      const bool older = oldest == nullptr || table.oldest_blob_file_number < oldest->oldest_blob_file_number;
-      if (older && table.oldest_blob_file_number < *found.wasteful.rbegin()) oldest = &table;
+    for (const rocksdb::SstFileMetaData& file : level.files) {
+      const uint64_t blobs = file.oldest_blob_file_number;
+      if (level.level == 0 || blobs == 0) continue;
+      if (found.wasteful.contains(blobs)) take_older(file, &sure);
+      if (blobs < *found.wasteful.rbegin()) take_older(file, &guess);
     }
   }
-  if (oldest == nullptr || found.garbage * 4 <= found.total || (*guesses)-- <= 0) return std::nullopt;
-  taken.insert(oldest->name);
-  return KeyRange{oldest->smallestkey, oldest->largestkey};
+  if (sure != nullptr) return *sure;
+  if (guess == nullptr || found.garbage * 4 <= found.total) return std::nullopt;
+  return *guess;
+}
+
+rocksdb::Status Compact(const OpenDb& open, Family family, const KeyRange& keys, rocksdb::CompactRangeOptions options) {
+  const rocksdb::Slice begin(keys.first), end(keys.second);
+  return open.db().CompactRange(options, open.family(family), &begin, keys.second.empty() ? nullptr : &end);
+}
+
+/// Brings what lies above or below `keys` together on one level; references only, no blob is moved. Compacting a range takes all
+/// that overlaps, level by level: one file near the top can span much of the store, and all blobs of that would be there twice.
+rocksdb::Status Gather(const OpenDb& open, const KeyRange& keys) {
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kDisable;
+  return Compact(open, Family::kBlocks, keys, options);
+}
+
+/// Moves the blobs that `keys` refer to in the blob files up to `last` into new ones.
+rocksdb::Status MoveBlobs(const OpenDb& open, const KeyRange& keys, const std::set<uint64_t>& blob_files, uint64_t last) {
+  const auto behind = static_cast<double>(std::distance(blob_files.begin(), blob_files.upper_bound(last)));
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+  // RocksDB moves out of the files before the one with this share of all before it.
+  options.blob_garbage_collection_age_cutoff = std::min(1.0, (behind + 0.5) / static_cast<double>(blob_files.size()));
+  return Compact(open, Family::kBlocks, keys, options);
 }
 
 }  // namespace
 
 rocksdb::Status CompactKeys(const OpenDb& open, Family family, const std::string& begin, const std::string& end) {
-  rocksdb::CompactRangeOptions compact;
-  compact.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-  compact.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
-  compact.blob_garbage_collection_age_cutoff = 1.0;
-  const rocksdb::Slice first(begin), last(end);
-  return open.db().CompactRange(compact, open.family(family), &first, end.empty() ? nullptr : &last);
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kDisable;
+  return Compact(open, family, {begin, end}, options);
 }
 
 rocksdb::Status CollectBlobGarbage(const OpenDb& open) {
-  std::set<std::string> taken;
-  int guesses = kMostGuesses;
+  std::string gathered;
   for (int round = 0; round < kMostRounds; ++round) {
     const Garbage found = LookForGarbage(open);
     if (found.wasteful.empty() || found.garbage * 10 <= found.total) break;
-    const std::optional<KeyRange> next = NextToMove(found, taken, &guesses);
+    const std::optional<rocksdb::SstFileMetaData> next = NextToMove(found);
     if (!next) break;
-    const rocksdb::Status moved = CompactKeys(open, Family::kBlocks, next->first, next->second);
-    if (!moved.ok()) return moved;
+    const KeyRange keys(next->smallestkey, next->largestkey);
+    // Still the same file once all is gathered: nothing else has keys between its own.
+    const bool alone = std::exchange(gathered, next->name) == next->name;
+    const uint64_t last = *found.wasteful.lower_bound(next->oldest_blob_file_number);
+    const rocksdb::Status done = alone ? MoveBlobs(open, keys, found.blob_files, last) : Gather(open, keys);
+    if (!done.ok()) return done;
   }
   return rocksdb::Status::OK();
 }

@@ -71,7 +71,7 @@ struct JobTable::Impl {
   ProcessKey SeenWithPid(ProcessKey gone, uint32_t uid) const;
   JobEntry* Knowing(ProcessKey process);
   absl::Status ReadEntries();
-  absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec, Orders* orders);
+  absl::StatusOr<JobEntry*> Open(const StartJobSpec& spec, bool is_limited, Orders* orders);
   void Follow(JobEntry& entry, ProcessKey process, ProcessKey parent);
   void TakeUp(JobEntry& entry, ProcessKey process, Orders* orders);
   void Step(JobEntry& entry, NodeTime now, std::vector<RunId>* ended);
@@ -94,8 +94,9 @@ absl::Status JobTable::Impl::Save(const JobEntry& entry) {
   return store->Commit(seal);
 }
 
-/// The running run of that job and attempt, or a new one. A later attempt ends the one before.
-absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec, Orders* orders) {
+/// The running run of that job and attempt, or a new one, of the user's allowance where limited. A later attempt ends the
+/// earlier.
+absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec, bool is_limited, Orders* orders) {
   JobSnapshot s;
   s.uid = spec.uid;
   s.tenant = spec.tenant.empty() ? "host" : spec.tenant;
@@ -109,8 +110,10 @@ absl::StatusOr<JobEntry*> JobTable::Impl::Open(const StartJobSpec& spec, Orders*
   s.name = spec.name.empty() ? s.id : spec.name;
   s.attempt = spec.attempt;
   s.job = fmt::format("{}.{}.{}", s.uid, s.kind, s.id);
-  if (JobEntry* running = FindRunning(JobKeyOf(s))) {
-    if (running->snapshot.attempt >= spec.attempt) return running;
+  JobEntry* running = FindRunning(JobKeyOf(s));
+  if (running != nullptr && running->snapshot.attempt >= spec.attempt) return running;
+  if (is_limited) STEPSCOPE_RETURN_IF_ERROR(SpendJob(s.uid));
+  if (running != nullptr) {
     MarkEnded(*running, fmt::format("attempt {} of the job began", spec.attempt));
     STEPSCOPE_RETURN_IF_ERROR(Save(*running));
     orders->untrack.push_back(running->snapshot.run);
@@ -194,8 +197,7 @@ absl::StatusOr<RunId> JobTable::Impl::RunForSession(ProcessKey process, uint32_t
   }
   if (entry == nullptr) {
     const StartJobSpec claim = ClaimOf(chain, uid, facts, proc);
-    STEPSCOPE_RETURN_IF_ERROR(SpendJob(uid));
-    STEPSCOPE_ASSIGN_OR_RETURN(entry, Open(claim, orders));
+    STEPSCOPE_ASSIGN_OR_RETURN(entry, Open(claim, /*is_limited=*/true, orders));
     const ProcessKey root = claim.root.value_or(process);
     entry->roots.push_back(root);
     Follow(*entry, root, {});
@@ -325,7 +327,7 @@ absl::StatusOr<JobSnapshot> JobTable::StartJob(StartJobSpec spec) {
   Orders orders;
   {
     const std::lock_guard lock(impl_->mu);
-    STEPSCOPE_ASSIGN_OR_RETURN(JobEntry * entry, impl_->Open(spec, &orders));
+    STEPSCOPE_ASSIGN_OR_RETURN(JobEntry * entry, impl_->Open(spec, /*is_limited=*/false, &orders));
     for (const auto& [key, value] : spec.facts) entry->snapshot.facts[key] = value;
     if (spec.root) {
       entry->roots.push_back(*spec.root);
@@ -415,9 +417,7 @@ void JobTable::OnProcess(RunId run, ProcessKey process, ProcessKey parent) {
 
 void JobTable::OnProcessExit(RunId run, ProcessKey process) {
   const std::lock_guard lock(impl_->mu);
-  JobEntry* entry = impl_->Find(run);
-  if (entry == nullptr) return;
-  entry->alive.erase(process);
+  if (JobEntry* entry = impl_->Find(run)) entry->alive.erase(process);
 }
 
 void JobTable::OnThread(RunId run, int64_t count) {

@@ -35,7 +35,9 @@ StartJobSpec ClaimOf(const std::vector<ProcessKey>& chain, uint32_t uid, Facts f
   spec.root = chain.front();
   const auto place = ReadCgroups(chain.front(), proc);
   if (!place) {
+    const auto identity = IdentityFromFacts(facts);
     spec.tenant = "unknown";
+    spec.id = identity ? identity->id + "-unseen" : "unseen";
     return spec;
   }
   spec.tenant = place->tenant;

@@ -86,14 +86,24 @@ TEST(ReadCgroups, OnAMachineWithoutCgroupsEverythingIsTheHost) {
   EXPECT_EQ(ReadCgroups(process, proc.root()), std::nullopt);
 }
 
-TEST_F(ProcessClaimTest, AProcessGoneBeforeItWasLookedAtJoinsNobody) {
-  const JobSnapshot host = Joined({.pid = 10}, {{"STEPSCOPE_JOB", "train"}});
-  const RunId gone = jobs_->RunForSession({Pid{11}, 0}, kAda, {{"STEPSCOPE_JOB", "train"}}).value();
-  clock_.node.ns += 1;
-  const RunId other = jobs_->RunForSession({Pid{11}, 0}, kAda, {{"STEPSCOPE_JOB", "train"}}).value();
-  EXPECT_THAT((std::set<RunId>{host.run, gone, other}), testing::SizeIs(3));
-  EXPECT_EQ(jobs_->ByRun(gone)->tenant, "unknown");
+TEST_F(ProcessClaimTest, ProcessesGoneBeforeTheyWereLookedAtHaveAJobOfTheirOwn) {
+  const auto gone = [this](int32_t pid, uint32_t uid, const Facts& facts) {
+    const auto run = jobs_->RunForSession({Pid{pid}, 0}, uid, facts);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return *jobs_->ByRun(*run);
+  };
+  const Facts train = {{"STEPSCOPE_JOB", "train"}};
+  const JobSnapshot host = Joined({.pid = 10}, train);
+  const JobSnapshot first = gone(11, kAda, train);
+  EXPECT_NE(first.run, host.run);
+  EXPECT_EQ(first.tenant, "unknown");
+  EXPECT_EQ(first.job, "1000.api.train-unseen");
+  EXPECT_EQ(gone(11, kAda, train).run, first.run) << "also with a pid used again";
+  EXPECT_EQ(gone(12, kAda, {}).job, "1000.api.unseen");
+  EXPECT_EQ(gone(12, kBob, train).job, "1001.api.train-unseen");
+  EXPECT_EQ(jobs_->Find("train")->run, host.run);
   EXPECT_THAT(tracked_, testing::ElementsAre(ProcessKey{Pid{10}, 1010}));
+  for (int32_t pid = 20; pid < 3000; ++pid) ASSERT_EQ(gone(pid, kAda, train).run, first.run) << "however many";
 }
 
 TEST_F(ProcessClaimTest, APidUsedAgainIsAnotherProcess) {
