@@ -33,10 +33,6 @@ def annotate(daemon, job, count, pause=0.002):
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
 
 
-def jobs_of(daemon):
-    return [job["job"] for job in daemon.call("ListJobs").get("jobs", [])]
-
-
 def assert_all_stored_once(daemon, job, count):
     def stored():
         rows = collections.Counter((row["name"], row["number"]) for row in spans(daemon, job))
@@ -58,13 +54,11 @@ def test_processes_that_end_while_no_daemon_runs_lose_nothing(make_daemon, super
         lives.stdout.readline()
         wait_until(lambda: len(supervisor.names()) == 3, 10, "their hellos to be read: a job's name needs that")
         time.sleep(dice.uniform(0, 0.4))
-        known = set(jobs_of(daemon))
         daemon.kill()
-        between = annotate(daemon, "between", 50, 0)
+        between = annotate(daemon, f"between-{number}", 50, 0)
         assert (between.wait(30), ends.wait(30)) == (0, 0)
         supervisor.start(daemon)
-        nameless = wait_until(lambda k=known: [j for j in set(jobs_of(daemon)) - k if "s-" not in j], 10, "its job")[0]
-        assert_all_stored_once(daemon, nameless, 50)
+        assert_all_stored_once(daemon, f"between-{number}-unseen", 50)
         assert_all_stored_once(daemon, f"ends-{number}", 300)
         assert lives.wait(30) == 0
         assert_all_stored_once(daemon, f"lives-{number}", 800)
