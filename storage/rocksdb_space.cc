@@ -2,10 +2,10 @@
 #include "storage/rocksdb_space.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace stepscope {
 namespace {
@@ -16,8 +16,7 @@ constexpr int kMostRounds = 1000;
 
 struct Garbage {
   rocksdb::ColumnFamilyMetaData files;
-  std::set<uint64_t> blob_files;  ///< their numbers
-  std::set<uint64_t> wasteful;    ///< of those, the ones that are a quarter garbage or more
+  std::set<uint64_t> wasteful;  ///< numbers of blob files that are a quarter garbage or more
   uint64_t garbage = 0;
   uint64_t total = 0;
 };
@@ -28,7 +27,6 @@ Garbage LookForGarbage(const OpenDb& open) {
   for (const rocksdb::BlobMetaData& blob : found.files.blob_files) {
     found.garbage += blob.garbage_blob_bytes;
     found.total += blob.total_blob_bytes;
-    found.blob_files.insert(blob.blob_file_number);
     if (blob.garbage_blob_bytes > 0 && blob.garbage_blob_bytes * 4 >= blob.total_blob_bytes) {
       found.wasteful.insert(blob.blob_file_number);
     }
@@ -57,38 +55,29 @@ std::optional<rocksdb::SstFileMetaData> NextToMove(const Garbage& found) {
   return *guess;
 }
 
-rocksdb::Status Compact(const OpenDb& open, Family family, const KeyRange& keys, rocksdb::CompactRangeOptions options) {
+/// Of the blobs that `keys` refer to, moves those in the oldest blob files, `moved_share` of all files; 0 = none.
+rocksdb::Status Compact(const OpenDb& open, Family family, const KeyRange& keys, rocksdb::BottommostLevelCompaction bottommost,
+                        double moved_share) {
+  using Policy = rocksdb::BlobGarbageCollectionPolicy;
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = bottommost;
+  options.blob_garbage_collection_policy = moved_share > 0 ? Policy::kForce : Policy::kDisable;
+  options.blob_garbage_collection_age_cutoff = moved_share;
   const rocksdb::Slice begin(keys.first), end(keys.second);
   return open.db().CompactRange(options, open.family(family), &begin, keys.second.empty() ? nullptr : &end);
 }
 
-/// Brings what lies above or below `keys` together on one level; references only, no blob is moved. Compacting a range takes all
-/// that overlaps, level by level: one file near the top can span much of the store, and all blobs of that would be there twice.
-rocksdb::Status Gather(const OpenDb& open, const KeyRange& keys) {
-  rocksdb::CompactRangeOptions options;
-  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kSkip;
-  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kDisable;
-  return Compact(open, Family::kBlocks, keys, options);
-}
-
-/// Moves the blobs that `keys` refer to in the blob files up to `last` into new ones.
-rocksdb::Status MoveBlobs(const OpenDb& open, const KeyRange& keys, const std::set<uint64_t>& blob_files, uint64_t last) {
-  const auto behind = static_cast<double>(std::distance(blob_files.begin(), blob_files.upper_bound(last)));
-  rocksdb::CompactRangeOptions options;
-  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
-  // RocksDB moves out of the files before the one with this share of all before it.
-  options.blob_garbage_collection_age_cutoff = std::min(1.0, (behind + 0.5) / static_cast<double>(blob_files.size()));
-  return Compact(open, Family::kBlocks, keys, options);
+/// Share of all blob files that stands for those up to `last`: RocksDB moves out of the files before the one with this share of
+/// all before it.
+double ShareUpTo(uint64_t last, const std::vector<rocksdb::BlobMetaData>& files) {
+  const auto count = std::ranges::count_if(files, [=](const auto& file) { return file.blob_file_number <= last; });
+  return std::min(1.0, (static_cast<double>(count) + 0.5) / static_cast<double>(files.size()));
 }
 
 }  // namespace
 
 rocksdb::Status CompactKeys(const OpenDb& open, Family family, const std::string& begin, const std::string& end) {
-  rocksdb::CompactRangeOptions options;
-  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
-  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kDisable;
-  return Compact(open, family, {begin, end}, options);
+  return Compact(open, family, {begin, end}, rocksdb::BottommostLevelCompaction::kForceOptimized, 0);
 }
 
 rocksdb::Status CollectBlobGarbage(const OpenDb& open) {
@@ -99,10 +88,15 @@ rocksdb::Status CollectBlobGarbage(const OpenDb& open) {
     const std::optional<rocksdb::SstFileMetaData> next = NextToMove(found);
     if (!next) break;
     const KeyRange keys(next->smallestkey, next->largestkey);
-    // Still the same file once all is gathered: nothing else has keys between its own.
+    // First what overlaps on other levels is brought down, without blobs. Compacting a range takes all that overlaps, level by
+    // level: one file near the top can span much of the store, and all blobs of that would be there twice. Still the same file
+    // then: nothing else has keys between its own.
     const bool alone = std::exchange(gathered, next->name) == next->name;
     const uint64_t last = *found.wasteful.lower_bound(next->oldest_blob_file_number);
-    const rocksdb::Status done = alone ? MoveBlobs(open, keys, found.blob_files, last) : Gather(open, keys);
+    using Bottommost = rocksdb::BottommostLevelCompaction;
+    const rocksdb::Status done =
+        alone ? Compact(open, Family::kBlocks, keys, Bottommost::kForce, ShareUpTo(last, found.files.blob_files))
+              : Compact(open, Family::kBlocks, keys, Bottommost::kSkip, 0);
     if (!done.ok()) return done;
   }
   return rocksdb::Status::OK();

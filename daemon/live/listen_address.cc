@@ -76,8 +76,8 @@ bool IsFree(const ListenAddress& address) {
 void Knock(const ListenAddress& address) {
   const SocketPlace place(address);
   const unique_fd fd(socket(place.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd.ok()) [[maybe_unused]]
-    const int refused = connect(fd.get(), place.get(), place.bytes());
+  if (!fd.ok()) return;
+  [[maybe_unused]] const int refused = connect(fd.get(), place.get(), place.bytes());
 }
 
 }  // namespace stepscope
