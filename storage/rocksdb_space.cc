@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/rocksdb_space.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -99,6 +101,7 @@ rocksdb::Status CollectBlobGarbage(const OpenDb& open) {
               : Compact(open, Family::kBlocks, keys, Bottommost::kSkip, 0);
     if (!done.ok()) return done;
   }
+  if (!gathered.empty()) malloc_trim(0);  // moving gigabytes takes much memory, and seldom
   return rocksdb::Status::OK();
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/retention/retention.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
 
@@ -108,7 +107,6 @@ absl::Status Retention::Check() {
       STEPSCOPE_ASSIGN_OR_RETURN(freed, EvictUpTo(wanted, steps, &ranges));
     }
     STEPSCOPE_RETURN_IF_ERROR(parts_.store->Reclaim(ranges));
-    malloc_trim(0);  // moving gigabytes takes much memory, and seldom
     if (freed > 0 || round == 0) continue;
     if (!passed) return absl::OkStatus();
     if (std::exchange(last_resort, true)) {

@@ -157,16 +157,21 @@ def serve_toggles(rpc, root_pid, ask, answer):
 
 
 def page(options, load, accounts, pairs):
-    def cell(name, digits=3):
-        return estimate([getattr(one, name) for one in accounts]).text(digits)
+    """accounts: {steps: the account of each run of that many steps}, the long runs first."""
 
-    share = estimate([100 * one.share for one in accounts])
+    def row(who, name, digits=3):
+        return [who, *(estimate([getattr(one, name) for one in runs]).text(digits) for runs in accounts.values())]
+
+    def share(steps):
+        return estimate([100 * one.share for one in accounts[steps]])
+
+    long, short = share(options.steps), share(options.short_steps)
     rows = [
-        ["the job", cell("job", 1)],
-        ["daemon", cell("daemon")],
-        ["agents' sender threads", cell("sender")],
-        ["eBPF programs, by the kernel's count", cell("bpf")],
-        ["annotation calls, records × ns", cell("calls", 5)],
+        row("the job", "job", 1),
+        row("daemon", "daemon"),
+        row("agents' sender threads", "sender"),
+        row("eBPF programs, by the kernel's count", "bpf"),
+        row("annotation calls, records × ns", "calls", 5),
     ]
     toggle = ratio([on for on, _ in pairs], [off for _, off in pairs])
     quick = " --quick" if options.quick else ""
@@ -174,15 +179,17 @@ def page(options, load, accounts, pairs):
 
 ## Accounted CPU
 
-`stepscope run -- torchrun --nproc-per-node 2 examples/train_ddp.py --steps {options.steps}` beside a daemon that is up,
-OMP_NUM_THREADS=1, everything recorded; {options.rounds} runs. CPU seconds from the start of the command until the last row is
-stored: the median over runs, in square brackets its 95 % bootstrap interval, in round ones the extreme runs.
+`stepscope run -- torchrun --nproc-per-node 2 examples/train_ddp.py --steps N` beside a daemon that is up,
+OMP_NUM_THREADS=1, everything recorded; {options.rounds} runs of each length, in turn. CPU seconds from the start of the command
+until the last row is stored: the median over runs, in square brackets its 95 % bootstrap interval, in round ones the extremes.
 
-{table(["who", "CPU seconds"], rows)}
+{table(["who", *(f"{steps:,} steps" for steps in accounts)], rows)}
 
-- Accounted CPU at most {100 * MOST_SHARE} % of the job's CPU: {verdict(share, 100 * MOST_SHARE)}
-  ({share.low:.2f} … {share.high:.2f} %).
-- {statistics.median(one.records for one in accounts):,.0f} records a run.
+- Accounted CPU at most {100 * MOST_SHARE} % of the job's CPU, {options.steps:,} steps: {verdict(long, 100 * MOST_SHARE)}
+  ({long.low:.3f} … {long.high:.3f} %).
+- The beginning and the end of a job cost the same however long it is: of {options.short_steps:,} steps
+  {short.low:.3f} … {short.high:.3f} %.
+- {statistics.median(one.records for one in accounts[options.steps]):,.0f} records in a run of {options.steps:,} steps.
 
 ## Step time, recording toggled inside one run
 
@@ -215,14 +222,15 @@ def main():
     options = parser.parse_args()
     if not PYTHON:
         raise SystemExit("there is no PyTorch (script/bootstrap --torch)")
-    options.steps, options.blocks, options.block_steps = (20, 8, 3) if options.quick else (400, 400, 4)
+    options.steps, options.short_steps = (40, 20) if options.quick else (2000, 400)
+    options.blocks, options.block_steps = (8, 3) if options.quick else (400, 4)
     load = os.getloadavg()[0]
-    accounts = []
+    accounts = {options.steps: [], options.short_steps: []}
     for number in range(options.rounds):
-        accounts.append(account(options.steps))
-        print(
-            f"round {number + 1}/{options.rounds}: {accounts[-1]}, share {100 * accounts[-1].share:.2f} %", flush=True
-        )
+        for steps, runs in accounts.items():
+            runs.append(account(steps))
+            share = f"share {100 * runs[-1].share:.3f} %"
+            print(f"round {number + 1}/{options.rounds}, {steps} steps: {runs[-1]}, {share}", flush=True)
     publish(page(options, load, accounts, toggled(options.blocks, options.block_steps)), options.write)
 
 

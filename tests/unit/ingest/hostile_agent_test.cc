@@ -77,7 +77,7 @@ class HostileAgentTest : public IngestFixture {
     ASSERT_EQ(answer.reply.status, STEPSCOPE_HELLO_OK);
     PushClient client(honest.TakeConnection(), answer.nonce());
     const std::string rows = RingBytesBuilder().Thread(gettid(), "w", Now()).Name(2, name).Begin(2, Now()).End(Now()).str();
-    ASSERT_TRUE(client.Push(1, 0, rows));
+    ASSERT_TRUE(client.Push(1, 0, rows)) << client.Finish().error_message();
     EXPECT_TRUE(client.WaitAck(1, rows.size()));
     EXPECT_TRUE(pipeline_.Wait([&](const FakePipeline& p) { return p.Count(name) == 1; }));
   }
