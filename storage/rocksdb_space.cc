@@ -100,8 +100,8 @@ rocksdb::Status CollectBlobGarbage(const OpenDb& open) {
         alone ? Compact(open, Family::kBlocks, keys, Bottommost::kForce, ShareUpTo(last, found.files.blob_files))
               : Compact(open, Family::kBlocks, keys, Bottommost::kSkip, 0);
     if (!done.ok()) return done;
+    if (alone) malloc_trim(0);  // gigabytes go through small buffers between which others stay: pages pile up
   }
-  if (!gathered.empty()) malloc_trim(0);  // moving gigabytes takes much memory, and seldom
   return rocksdb::Status::OK();
 }
 
