@@ -6,7 +6,7 @@ Run() {
   LoadToolchain
   script/build release
   if [[ $STEPSCOPE_FULL = 1 ]]; then
-    # So many rows that the store is full after a third: the second half, whose memory must be flat, is all of it moving blobs.
+    # So many rows that the store is full after two fifths: all of the second half, whose memory must be flat, is moving blobs.
     Check "30 days of 450 rows a second under 5 GB" build/tests/retention_replay --days 30 --step-seconds 1 --rows 450 --max-mb 4768 --progress
   else
     Check "30 days, thinned, under 64 MB" build/tests/retention_replay --days 30 --step-seconds 50 --rows 300 --max-mb 64

@@ -110,10 +110,7 @@ TEST_F(AgentSocketTest, PathsThatCannotWorkAreClearErrors) {
 TEST_F(AgentSocketTest, HellosThatLieAreRefusedByName) {
   ASSERT_TRUE(Start().ok());
   const std::vector<int> file{agent_.file()};
-  const auto status_of = [&](const std::string& bytes, const std::vector<int>& files) {
-    const HelloAnswer answer = Say(bytes, files);
-    return answer.arrived ? static_cast<int>(answer.reply.status) : -1;
-  };
+  const auto status_of = [&](const std::string& bytes, const std::vector<int>& files) { return Say(bytes, files).reply.status; };
   EXPECT_EQ(status_of(std::string(200, 'G'), file), STEPSCOPE_HELLO_BAD_MESSAGE);
   EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n", {}), STEPSCOPE_HELLO_BAD_MESSAGE)
       << "too short: the time limit ends it";

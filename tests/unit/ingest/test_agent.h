@@ -59,18 +59,16 @@ inline bool SendWithFiles(int connection, const std::string& bytes, const std::v
   return sendmsg(connection, &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-/// Waits at most 20 s for the reply; `arrived` is false when the daemon closed without one.
+/// Waits at most 20 s for the whole reply; a HelloAnswer that has not arrived when the daemon closed before.
 inline HelloAnswer ReadAnswer(int connection) {
   const timeval patience{20, 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   HelloAnswer answer;
-  if (recv(connection, &answer.reply, sizeof(answer.reply), MSG_WAITALL) != sizeof(answer.reply)) return answer;
-  answer.arrived = true;
+  if (recv(connection, &answer.reply, sizeof(answer.reply), MSG_WAITALL) != sizeof(answer.reply)) return {};
   answer.positions.resize(answer.reply.position_count);
-  if (!answer.positions.empty()) {
-    const size_t bytes = answer.positions.size() * sizeof(answer.positions[0]);
-    answer.arrived = recv(connection, answer.positions.data(), bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
-  }
+  const size_t bytes = answer.positions.size() * sizeof(stepscope_hello_position);
+  if (bytes > 0 && recv(connection, answer.positions.data(), bytes, MSG_WAITALL) != static_cast<ssize_t>(bytes)) return {};
+  answer.arrived = true;
   return answer;
 }
 
